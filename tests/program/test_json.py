@@ -56,7 +56,7 @@ CASES = {
     "components": "components",
 }
 # Command to the kind of its error.
-FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "other"}
+FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found"}
 # Standard output of these is data of another form.
 REFUSING = {
     "cat": "cat @:/file",
@@ -392,6 +392,35 @@ def test_an_error_names_its_file(image):
     host.run("debugfs", "-w", "-R", "clri /file", image)
     error, = end(bad("du", "-a", "--json", f"{image}:/"))["errors"]
     assert error["path"] == f"{image}:/file" and error["errno"] > 0
+
+
+@pytest.mark.parametrize("words, kind, path", [
+    (("cp", "-r", "LARGE/.", "IMAGE:/"), "no-space", "IMAGE:/large"),
+    (("tar-in", "IMAGE:/etc", "TAR"), "no-space", "IMAGE:/etc/large"),
+    (("rm", "--ro", "IMAGE:/file"), "read-only", None),
+    (("mkdir", "IMAGE:/file"), "already-exists", "IMAGE:/file"),
+    (("mv", "IMAGE:/none", "IMAGE:/new"), "not-found", "IMAGE:/none"),
+    (("truncate", "-s", "0", "IMAGE:/etc/passwd/none"), "other", "IMAGE:/etc/passwd/none"),
+    (("mkfs", "ext4", "NEW", "--size", "8M", "--from", "LARGE"), "no-space", None),
+    (("rm", "IMAGE:/etc"), "usage", None),
+], ids=lambda words: words[0] if isinstance(words, tuple) else "")
+def test_errors_of_writes_name_their_file(work, image, words, kind, path):
+    os.mkdir(f"{work}/large")
+    with open(f"{work}/large/large", "wb") as stream:
+        stream.write(b"x" * os.path.getsize(image))
+    host.run("tar", "-cf", f"{work}/large.tar", "-C", f"{work}/large", "large")
+    names = {"IMAGE": image, "LARGE": f"{work}/large", "TAR": f"{work}/large.tar",
+             "NEW": f"{work}/new.img"}
+
+    def whole(text):
+        for name, value in names.items():
+            text = re.sub(rf"\b{name}\b", value, text)
+        return text
+
+    error = end(bad(*with_json([whole(word) for word in words])))["errors"][0]
+    assert error["kind"] == kind, error
+    assert error.get("path") == (whole(path) if path else None), error
+    assert ("errno" in error) == (path is not None), error
 
 
 def test_a_damaged_image(work):

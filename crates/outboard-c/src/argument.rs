@@ -4,7 +4,7 @@
 //! during the call.
 
 use crate::memory::Memory;
-use crate::result::{Failure, Result};
+use crate::result::{CallFailure, Result};
 use std::ffi::{c_char, c_int, CStr, OsStr};
 use std::fs::File;
 use std::io;
@@ -22,8 +22,8 @@ pub fn shown(text: &OsStr) -> Display<'_> {
     Path::new(text).display()
 }
 
-fn no_null(what: &str) -> Failure {
-    Failure::usage(format!("{what} is NULL"))
+fn no_null(what: &str) -> CallFailure {
+    CallFailure::usage(format!("{what} is NULL"))
 }
 
 /// A `const char *`.
@@ -80,7 +80,7 @@ fn check_length(length: usize, null: bool, what: &str) -> Result<()> {
     }
     if length > isize::MAX as usize {
         let text = format!("{length} bytes are more than {what} can have");
-        return Err(Failure::usage(text));
+        return Err(CallFailure::usage(text));
     }
     Ok(())
 }
@@ -175,7 +175,7 @@ fn size_of_struct<T: Versioned>(pointer: *const T) -> Option<Result<usize>> {
     let size = unsafe { pointer.cast::<usize>().read() };
     if size < T::LEAST || size > MOST_SIZE {
         let text = format!("the size of struct {} is {size}: set it to sizeof", T::NAME);
-        return Some(Err(Failure::usage(text)));
+        return Some(Err(CallFailure::usage(text)));
     }
     Some(Ok(size))
 }
@@ -207,7 +207,7 @@ impl<T: Versioned> In<'_, T> {
         let more = unsafe { slice::from_raw_parts(self.0.cast::<u8>().add(known), size - known) };
         if more.iter().any(|&byte| byte != 0) {
             let text = format!("struct {} has members of a newer library", T::NAME);
-            return Err(Failure::usage(text));
+            return Err(CallFailure::usage(text));
         }
         Ok(Some(value))
     }
@@ -288,7 +288,7 @@ pub struct Descriptor(c_int);
 impl Descriptor {
     /// The same open file, by a descriptor of our own.
     pub fn duplicate(self) -> Result<File> {
-        let failed = |error| Failure::of_io(format!("cannot use descriptor {}", self.0), error);
+        let failed = |error| CallFailure::of_io(format!("cannot use descriptor {}", self.0), error);
         if self.0 < 0 {
             return Err(failed(io::Error::from_raw_os_error(libc::EBADF)));
         }

@@ -5,7 +5,7 @@ use crate::argument::{Buffer, Bytes, Fill, Out, Text};
 use crate::handle::{add_file, file, take_file, Handle, NamedFile};
 use crate::open::check_flags;
 use crate::path::{check_mode, on_path, read_fully};
-use crate::result::{count, status, Failure, Result};
+use crate::result::{count, status, CallFailure, Result};
 use crate::stat::Stat;
 use crate::volume::failed;
 use outboard::{File, OpenOptions};
@@ -24,17 +24,17 @@ fn open_options(flags: u32, mode: u32) -> Result<OpenOptions> {
     check_mode(mode)?;
     let has = |flag: u32| flags & flag != 0;
     if !has(READ | WRITE) {
-        return Err(Failure::usage(
+        return Err(CallFailure::usage(
             "open a file for reading, for writing, or both",
         ));
     }
     if has(CREATE | NEW | TRUNCATE) && !has(WRITE) {
-        return Err(Failure::usage(
+        return Err(CallFailure::usage(
             "open a file for writing to make or to empty it",
         ));
     }
     if has(NEW) && !has(CREATE) {
-        return Err(Failure::usage("OB_VOLUME_NEW is for OB_VOLUME_CREATE"));
+        return Err(CallFailure::usage("OB_VOLUME_NEW is for OB_VOLUME_CREATE"));
     }
     let mut options = OpenOptions::new();
     options

@@ -12,7 +12,7 @@
 //! alone, because other threads may have locked them.
 
 use crate::fork::forks;
-use crate::result::{is_in_callback, Failure, Result};
+use crate::result::{is_in_callback, CallFailure, Result};
 use outboard::File;
 use outboard_volume::{ErrorKind, Volume};
 use std::collections::HashMap;
@@ -127,23 +127,23 @@ fn tables() -> &'static Tables {
 }
 
 /// Why there is no object of this handle.
-fn no_object(handle: Handle, kind: usize) -> Failure {
+fn no_object(handle: Handle, kind: usize) -> CallFailure {
     let number = handle.number();
     let what = match kind {
         VOLUME => "volume",
         _ => "file",
     };
     if number == 0 {
-        return Failure::usage(format!("the {what} is NULL"));
+        return CallFailure::usage(format!("the {what} is NULL"));
     }
     if number % STEP != kind || number >= NEXT.load(Ordering::Relaxed) {
-        return Failure::usage(format!("{number:#x} is no handle of a {what}"));
+        return CallFailure::usage(format!("{number:#x} is no handle of a {what}"));
     }
     let why = match number < tables().first {
         true => "belongs to the parent of this process: open it again here",
         false => "was closed",
     };
-    Failure::new(
+    CallFailure::new(
         ErrorKind::Closed,
         format!("the {what} of this handle {why}"),
     )
@@ -201,7 +201,7 @@ pub fn add_volume(volume: Volume) -> Handle {
 pub fn take_volume(handle: Handle) -> Result<Volume> {
     if is_in_callback() {
         let text = "a callback must not close a volume: let the call end first";
-        return Err(Failure::usage(text));
+        return Err(CallFailure::usage(text));
     }
     let (tables, number) = (tables(), handle.number());
     let mut objects = tables.lock();

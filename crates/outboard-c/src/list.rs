@@ -5,7 +5,7 @@ use crate::argument::Text;
 use crate::handle::{volume, Handle, InUse};
 use crate::open::check_flags;
 use crate::path::RECURSIVE;
-use crate::result::{code, in_callback, Failure, Result};
+use crate::result::{code, in_callback, CallFailure, Result};
 use crate::stat::number_of;
 use crate::volume::failed;
 use outboard::FileType;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// `struct ob_volume_entry`.
 #[repr(C)]
-pub struct Entry {
+pub struct ListEntry {
     size: usize,
     path: *const c_char,
     name: *const c_char,
@@ -27,22 +27,22 @@ pub struct Entry {
 
 /// A callback with its context. It is only called on the thread that gave it.
 struct Callback {
-    function: extern "C" fn(*mut c_void, *const Entry) -> c_int,
+    function: extern "C" fn(*mut c_void, *const ListEntry) -> c_int,
     context: *mut c_void,
 }
 
 impl Callback {
     /// `None`: go on.
     fn call(&self, path: &Path, kind: FileType, depth: usize) -> Result<Option<c_int>> {
-        let no_text = |_| Failure::usage("a path has a byte 0");
+        let no_text = |_| CallFailure::usage("a path has a byte 0");
         let path = CString::new(path.as_os_str().as_bytes()).map_err(no_text)?;
         let bytes = path.to_bytes_with_nul();
         let start = bytes
             .iter()
             .rposition(|&byte| byte == b'/')
             .map_or(0, |slash| slash + 1);
-        let entry = Entry {
-            size: size_of::<Entry>(),
+        let entry = ListEntry {
+            size: size_of::<ListEntry>(),
             path: path.as_ptr(),
             name: bytes[start..].as_ptr().cast(),
             kind: number_of(kind),
@@ -51,7 +51,7 @@ impl Callback {
         match in_callback(|| (self.function)(self.context, &entry)) {
             0 => Ok(None),
             end @ 1.. => Ok(Some(end)),
-            _ => Err(Failure::new(
+            _ => Err(CallFailure::new(
                 ErrorKind::Interrupted,
                 "the callback ended the listing",
             )),
@@ -91,13 +91,13 @@ pub extern "C" fn ob_volume_list(
     handle: Handle,
     path: Text,
     flags: u32,
-    function: Option<extern "C" fn(*mut c_void, *const Entry) -> c_int>,
+    function: Option<extern "C" fn(*mut c_void, *const ListEntry) -> c_int>,
     context: *mut c_void,
 ) -> c_int {
     code(|| {
         check_flags(flags, RECURSIVE)?;
         let path = path.required("the path")?;
-        let function = function.ok_or_else(|| Failure::usage("the callback is NULL"))?;
+        let function = function.ok_or_else(|| CallFailure::usage("the callback is NULL"))?;
         let callback = Callback { function, context };
         let volume = volume(handle)?;
         match flags {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Memory that the caller gets and releases with `ob_volume_free`.
 
-use crate::result::{Failure, Result};
+use crate::result::{CallFailure, Result};
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ impl Memory {
             Some(start) => Ok(Self { start, length }),
             None => {
                 let what = format!("cannot return {length} bytes");
-                Err(Failure::of_io(
+                Err(CallFailure::of_io(
                     what,
                     io::Error::from_raw_os_error(libc::ENOMEM),
                 ))

@@ -3,7 +3,7 @@
 
 use crate::argument::{shown, Bytes, In, Out, Text, Texts, Versioned};
 use crate::handle::{add_volume, take_volume, Handle};
-use crate::result::{status, Failure, Result};
+use crate::result::{status, CallFailure, Result};
 use outboard_volume::{Options, RootHash, Volume};
 use std::ffi::{c_int, OsStr};
 
@@ -41,7 +41,7 @@ const CONTAIN_PANIC: u32 = 4;
 pub fn check_flags(flags: u32, known: u32) -> Result<()> {
     match flags & !known {
         0 => Ok(()),
-        others => Err(Failure::usage(format!(
+        others => Err(CallFailure::usage(format!(
             "this call has no flags {others:#x}"
         ))),
     }
@@ -49,7 +49,7 @@ pub fn check_flags(flags: u32, known: u32) -> Result<()> {
 
 fn utf8<'a>(text: &'a OsStr, what: &str) -> Result<&'a str> {
     text.to_str()
-        .ok_or_else(|| Failure::usage(format!("{what} is no text: {}", shown(text))))
+        .ok_or_else(|| CallFailure::usage(format!("{what} is no text: {}", shown(text))))
 }
 
 fn root_hash(text: &str) -> Result<RootHash> {
@@ -66,7 +66,7 @@ fn root_hash(text: &str) -> Result<RootHash> {
         Some(hash) => Ok(RootHash(hash)),
         None => {
             let text = format!("the root hash {text:?} is no even number of hexadecimal digits");
-            Err(Failure::usage(text))
+            Err(CallFailure::usage(text))
         }
     }
 }
@@ -78,7 +78,7 @@ impl OpenOptions<'_> {
             .raw(self.flags & RAW != 0)
             .contain_panic(self.flags & CONTAIN_PANIC != 0);
         if self.vcpus > 64 {
-            return Err(Failure::usage(format!(
+            return Err(CallFailure::usage(format!(
                 "{} vCPUs are too many: use 1 to 64",
                 self.vcpus
             )));
@@ -96,7 +96,7 @@ impl OpenOptions<'_> {
         if !key.is_empty() {
             options = options.key(key);
         } else if !self.key.is_null() {
-            return Err(Failure::usage("the key has no bytes: its length is 0"));
+            return Err(CallFailure::usage("the key has no bytes: its length is 0"));
         }
         for path in self.disks.all() {
             options = options.disk(path);

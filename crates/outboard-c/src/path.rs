@@ -5,7 +5,7 @@ use crate::argument::{shown, Bytes, Fill, Out, OutMemory, Text};
 use crate::handle::{volume, Handle, InUse};
 use crate::memory::Memory;
 use crate::open::check_flags;
-use crate::result::{status, Failure, Result};
+use crate::result::{status, CallFailure, Result};
 use crate::stat::Stat;
 use crate::volume::failed;
 use std::ffi::{c_int, OsStr};
@@ -82,7 +82,7 @@ fn whole_file(volume: &InUse, path: &OsStr, most: u64) -> Result<(Memory, usize)
             shown(volume.name()),
             shown(path)
         );
-        return Err(Failure::usage(text));
+        return Err(CallFailure::usage(text));
     };
     let mut memory = Memory::zeroed(length)?;
     // A file may have become shorter.
@@ -154,7 +154,7 @@ pub extern "C" fn ob_volume_mkdir(handle: Handle, path: Text, mode: u32, flags: 
 pub fn check_mode(mode: u32) -> Result<()> {
     match mode & !0o7777 {
         0 => Ok(()),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CallFailure::usage(format!(
             "the mode {mode:#o} has more than permissions"
         ))),
     }

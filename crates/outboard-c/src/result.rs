@@ -10,14 +10,14 @@ use std::panic::{catch_unwind, set_hook, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
 /// A failure of a call.
-pub struct Failure {
+pub struct CallFailure {
     code: c_int,
     errno: c_int,
     message: String,
     kernel: String,
 }
 
-pub type Result<T> = std::result::Result<T, Failure>;
+pub type Result<T> = std::result::Result<T, CallFailure>;
 
 /// `OB_VOLUME_INTERNAL`, which no kind of the Rust API stands for.
 const INTERNAL: c_int = -20;
@@ -50,7 +50,7 @@ fn code_of(kind: ErrorKind) -> c_int {
     found.map_or(-1, |(code, _)| *code)
 }
 
-impl Failure {
+impl CallFailure {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             code: code_of(kind),
@@ -84,7 +84,7 @@ impl Failure {
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         Self {
             code: code_of(error.kind()),
@@ -116,7 +116,7 @@ fn c_text(text: String) -> CString {
     CString::new(bytes.collect::<Vec<u8>>()).unwrap_or_default()
 }
 
-impl Failure {
+impl CallFailure {
     /// Keeps the texts for the thread. Returns the code.
     fn report(self) -> c_int {
         let last = Last {
@@ -141,7 +141,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     HOOK.call_once(|| set_hook(Box::new(keep_panic)));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = PANIC.try_with(RefCell::take).unwrap_or_default();
-        Err(Failure::internal(format!(
+        Err(CallFailure::internal(format!(
             "a mistake in liboutboard-volume: {text}; please report it"
         )))
     })
@@ -154,7 +154,7 @@ pub fn status(work: impl FnOnce() -> Result<()>) -> c_int {
 
 /// Does the work of a call that returns a number or an error.
 pub fn code(work: impl FnOnce() -> Result<c_int>) -> c_int {
-    caught(work).unwrap_or_else(Failure::report)
+    caught(work).unwrap_or_else(CallFailure::report)
 }
 
 /// Does the work of a call that returns a count or an error.
@@ -255,7 +255,10 @@ mod tests {
     #[test]
     fn failures_keep_their_texts() {
         let error = io::Error::from_raw_os_error(libc::EROFS);
-        assert_eq!(status(|| Err(Failure::of_io("cannot write a", error))), -13);
+        assert_eq!(
+            status(|| Err(CallFailure::of_io("cannot write a", error))),
+            -13
+        );
         LAST.with_borrow(|last| {
             let text = last.message.to_string_lossy();
             assert_eq!(text, "cannot write a: Read-only file system");

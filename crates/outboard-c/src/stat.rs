@@ -2,7 +2,7 @@
 //! Metadata of files.
 
 use crate::argument::Versioned;
-use crate::result::{Failure, Result};
+use crate::result::{CallFailure, Result};
 use outboard::{FileType, Metadata};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -44,7 +44,7 @@ impl Time {
                 nanoseconds,
             } = self;
             let text = format!("{seconds} seconds and {nanoseconds} nanoseconds are no time");
-            Failure::usage(text)
+            CallFailure::usage(text)
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::argument::{Descriptor, Fill, Flag, In, Text, Versioned};
 use crate::handle::{volume, Handle};
 use crate::memory::Memory;
 use crate::open::check_flags;
-use crate::result::{caught, in_callback, status, Failure, Result};
+use crate::result::{caught, in_callback, status, CallFailure, Result};
 use outboard::Tree;
 use outboard_transfer::{Cancel, Count, Format, Keep, Summary, Transfer};
 use outboard_volume::destination::of_open_volumes;
@@ -102,7 +102,7 @@ impl Watcher<'_> {
                 Ok(result) => return result,
                 Err(RecvTimeoutError::Disconnected) => {
                     let text = "the thread of the transfer has ended";
-                    return Err(Failure::internal(text.to_owned()));
+                    return Err(CallFailure::internal(text.to_owned()));
                 }
                 Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {}
                 Err(RecvTimeoutError::Timeout) if self.is_cancelled() => self.cancel.cancel(),
@@ -141,7 +141,7 @@ fn format_of(compression: u32) -> Result<Format> {
         1 => Ok(Format::Gzip),
         2 => Ok(Format::Zstd),
         3 => Ok(Format::Xz),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CallFailure::usage(format!(
             "there is no compression {compression}"
         ))),
     }
@@ -188,7 +188,7 @@ fn run(
         };
         thread::Builder::new()
             .spawn_scoped(scope, worker)
-            .map_err(|error| Failure::of_io("cannot start a thread for the transfer", error))?;
+            .map_err(|error| CallFailure::of_io("cannot start a thread for the transfer", error))?;
         watcher.wait(&receiver)
     })
 }
@@ -243,12 +243,12 @@ fn summary_out(summary: &Summary) -> Result<SummaryOut> {
 }
 
 /// One end of a copy.
-enum End {
+enum CopyEnd {
     Host,
     Volume(Handle),
 }
 
-impl End {
+impl CopyEnd {
     /// Calls `work` with the tree of this end, whose volume stays open meanwhile.
     fn with_tree<T>(self, work: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
         match self {
@@ -262,7 +262,7 @@ impl End {
 }
 
 /// A path at one end, and its name in messages.
-type Place<'a> = (End, Text<'a>, &'static str);
+type Place<'a> = (CopyEnd, Text<'a>, &'static str);
 
 fn copy(
     (from, from_path, from_name): Place,
@@ -294,10 +294,10 @@ pub extern "C" fn ob_volume_copy_in(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    let from = (End::Host, host_path, HOST_PATH);
+    let from = (CopyEnd::Host, host_path, HOST_PATH);
     copy(
         from,
-        (End::Volume(to), to_path, VOLUME_PATH),
+        (CopyEnd::Volume(to), to_path, VOLUME_PATH),
         options,
         summary,
     )
@@ -311,8 +311,13 @@ pub extern "C" fn ob_volume_copy_out(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    let from = (End::Volume(from), from_path, VOLUME_PATH);
-    copy(from, (End::Host, host_path, HOST_PATH), options, summary)
+    let from = (CopyEnd::Volume(from), from_path, VOLUME_PATH);
+    copy(
+        from,
+        (CopyEnd::Host, host_path, HOST_PATH),
+        options,
+        summary,
+    )
 }
 
 #[no_mangle]
@@ -324,8 +329,8 @@ pub extern "C" fn ob_volume_copy(
     options: In<TransferOptions>,
     summary: Fill<SummaryOut>,
 ) -> c_int {
-    let from = (End::Volume(from), from_path, "the path of the source");
-    let to = (End::Volume(to), to_path, "the path of the copy");
+    let from = (CopyEnd::Volume(from), from_path, "the path of the source");
+    let to = (CopyEnd::Volume(to), to_path, "the path of the copy");
     copy(from, to, options, summary)
 }
 

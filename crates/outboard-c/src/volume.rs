@@ -4,7 +4,7 @@
 use crate::argument::{shown, Fill, OutMemory, Versioned};
 use crate::handle::{volume, Handle, InUse};
 use crate::memory::Memory;
-use crate::result::{status, Failure, Result};
+use crate::result::{status, CallFailure, Result};
 use outboard_volume::ErrorKind;
 use std::ffi::{c_char, c_int, OsStr};
 use std::io;
@@ -30,7 +30,7 @@ unsafe impl Versioned for SpaceOut {
 }
 
 /// The failure of a call about a file: what was done to which file, and why it failed.
-pub fn failed(volume: &InUse, what: &str, path: &OsStr, error: io::Error) -> Failure {
+pub fn failed(volume: &InUse, what: &str, path: &OsStr, error: io::Error) -> CallFailure {
     // Only the volume knows why its kernel takes no calls.
     if ErrorKind::of(&error) == ErrorKind::Closed || error.raw_os_error() == Some(libc::ENODEV) {
         if let Err(reason) = volume.check() {
@@ -38,7 +38,7 @@ pub fn failed(volume: &InUse, what: &str, path: &OsStr, error: io::Error) -> Fai
         }
     }
     let name = shown(volume.name());
-    Failure::of_io(format!("cannot {what} {name}:{}", shown(path)), error)
+    CallFailure::of_io(format!("cannot {what} {name}:{}", shown(path)), error)
 }
 
 fn give_text(text: OutMemory, of: Handle, make: impl FnOnce(&InUse) -> String) -> c_int {

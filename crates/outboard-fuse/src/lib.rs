@@ -4,5 +4,7 @@
 //! [`server`] answers the requests of the host's kernel with calls of the kernel in this process;
 //! [`owners`] maps users and groups of the image to those of the host.
 
+#![warn(missing_docs)]
+
 pub mod owners;
 pub mod server;

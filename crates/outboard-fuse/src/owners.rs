@@ -74,10 +74,13 @@ impl IdMap {
 /// Owners of files.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
+    /// Numbers of users.
     pub users: IdMap,
+    /// Numbers of groups.
     pub groups: IdMap,
     /// Owner of new files in the image; `None`: the calling user.
     pub user: Option<u32>,
+    /// Group of new files in the image; `None`: the calling user's.
     pub group: Option<u32>,
 }
 

@@ -9,9 +9,11 @@ pub(crate) const MAGIC: &[u8] = b"integrt\0";
 /// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
+    /// Bytes of the tag of each block.
     pub tag_size: u16,
     /// Size of the data, in sectors of 512 bytes.
     pub sectors: u64,
+    /// Bytes of a block.
     pub block_size: u32,
     /// The tags are being computed.
     pub recalculating: bool,
@@ -19,7 +21,9 @@ pub struct Superblock {
     pub bitmap: bool,
     /// A key protects the journal.
     pub journal_mac: bool,
+    /// The padding of tags is that of `fix_padding` of the driver.
     pub fixed_padding: bool,
+    /// The HMAC is that of `fix_hmac` of the driver.
     pub fixed_hmac: bool,
 }
 

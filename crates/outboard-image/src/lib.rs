@@ -5,6 +5,8 @@
 //! [`partition::read_table`] reads a partition table. Images come from strangers: every read is
 //! bounds-checked, every loop has a limit, and nothing panics.
 
+#![warn(missing_docs)]
+
 mod block;
 mod fault;
 pub mod integrity;

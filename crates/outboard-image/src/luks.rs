@@ -24,11 +24,15 @@ const SECTOR: u64 = 512;
 /// The header of an encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
+    /// 1 or 2.
     pub version: u16,
+    /// The volume's UUID.
     pub uuid: String,
     /// Key slots in the order to try them.
     pub slots: Vec<KeySlot>,
+    /// The digest that a volume key must have.
     pub digest: Digest,
+    /// The encrypted data.
     pub segment: Segment,
     /// Flags for the kernel, such as "allow-discards".
     pub flags: Vec<String>,
@@ -37,8 +41,11 @@ pub struct Header {
 /// A key slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySlot {
+    /// The slot's number, from 0.
     pub number: u32,
+    /// The derivation of the slot's key from the passphrase.
     pub derivation: Derivation,
+    /// The encrypted volume key.
     pub area: Area,
     /// Bytes of the volume's key.
     pub key_size: usize,
@@ -51,18 +58,26 @@ pub struct KeySlot {
 /// The function that derives the key of a key slot's area from a passphrase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Derivation {
+    /// PBKDF2.
     Pbkdf2 {
+        /// Name of the hash, as in "sha256".
         hash: String,
+        /// Number of iterations.
         iterations: u32,
+        /// The salt.
         salt: Vec<u8>,
     },
+    /// Argon2i or Argon2id.
     Argon2 {
         /// The variant "id", not "i".
         id: bool,
+        /// Number of passes.
         time: u32,
         /// In KiB.
         memory: u32,
+        /// Number of lanes.
         lanes: u32,
+        /// The salt.
         salt: Vec<u8>,
     },
 }
@@ -72,16 +87,22 @@ pub enum Derivation {
 pub struct Area {
     /// In bytes, a multiple of 512.
     pub offset: u64,
+    /// Name of the cipher, as in "aes-xts-plain64".
     pub cipher: String,
+    /// Bytes of the key.
     pub key_size: usize,
 }
 
 /// Identifies the right key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
+    /// Name of the hash, as in "sha256".
     pub hash: String,
+    /// Number of iterations of PBKDF2.
     pub iterations: u32,
+    /// The salt.
     pub salt: Vec<u8>,
+    /// The digest.
     pub digest: Vec<u8>,
 }
 
@@ -92,7 +113,9 @@ pub struct Segment {
     pub offset: u64,
     /// In bytes; `None`: up to the end.
     pub size: Option<u64>,
+    /// Name of the cipher, as in "aes-xts-plain64".
     pub cipher: String,
+    /// Bytes of a sector of the encryption.
     pub sector_size: u32,
     /// The cipher's number of the first sector.
     pub first: u64,

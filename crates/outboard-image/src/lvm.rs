@@ -3,7 +3,7 @@
 //!
 //! A physical volume has a label in one of its first four sectors. The label has the offsets of
 //! metadata areas, each with a header and a ring of texts. The header has the place of the current
-//! text in the ring, which describes the whole group (see [`group`]). Every area of every physical
+//! text in the ring, which describes the whole group (see `group`). Every area of every physical
 //! volume should hold the same text; the one with the highest sequence number is the newest.
 
 mod group;

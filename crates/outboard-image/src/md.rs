@@ -30,13 +30,18 @@ const OLD_BITMAP: u32 = 1 << 8;
 /// The place of the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
+    /// 0.90: at the end of the device.
     V090,
+    /// 1.0: at the end of the device.
     V10,
+    /// 1.1: at the start of the device.
     V11,
+    /// 1.2: 4 KiB after the start of the device.
     V12,
 }
 
 impl Version {
+    /// As mdadm(8) writes it.
     pub fn name(self) -> &'static str {
         match self {
             Self::V090 => "0.90",
@@ -62,14 +67,18 @@ impl Version {
 pub enum Role {
     /// An active member with this slot.
     Active(u32),
+    /// A spare disk.
     Spare,
+    /// A disk that failed.
     Faulty,
+    /// The journal of a RAID 5 or 6.
     Journal,
 }
 
 /// The superblock of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
+    /// Version of the superblock.
     pub version: Version,
     /// Of the array.
     pub uuid: String,
@@ -81,12 +90,15 @@ pub struct Member {
     pub level: i32,
     /// Places in the array.
     pub places: u32,
+    /// Role in the array.
     pub role: Role,
     /// Number of changes of the superblock.
     pub events: u64,
     /// Whether the members are in sync.
     pub clean: bool,
+    /// Whether the array is being reshaped.
     pub reshaping: bool,
+    /// Whether several hosts share the array.
     pub clustered: bool,
     /// It has a write log, which the kernel writes as soon as the array runs.
     pub logs: bool,

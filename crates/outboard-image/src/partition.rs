@@ -14,12 +14,16 @@ use crate::source::Source;
 /// The kind of a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
+    /// GUID partition table.
     Gpt,
+    /// Master boot record, with logical partitions.
     Mbr,
+    /// Apple partition map.
     Apple,
 }
 
 impl TableKind {
+    /// Name for messages, as in "gpt".
     pub fn name(self) -> &'static str {
         match self {
             TableKind::Gpt => "GPT",
@@ -32,8 +36,11 @@ impl TableKind {
 /// A partition. Start and size are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
+    /// Number of the partition, as Linux counts it.
     pub number: u32,
+    /// Offset in the disk, in bytes.
     pub start: u64,
+    /// In bytes.
     pub size: u64,
     /// The type in the table: a GUID, "0x83", "Apple_HFS".
     pub type_id: String,
@@ -41,6 +48,7 @@ pub struct Partition {
     pub type_name: Option<&'static str>,
     /// The name in the table.
     pub name: Option<String>,
+    /// UUID of the partition, where the table has one.
     pub uuid: Option<String>,
     /// Holds other partitions (an MBR's extended partition).
     pub extended: bool,
@@ -49,9 +57,11 @@ pub struct Partition {
 /// A partition table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
+    /// Kind of the table.
     pub kind: TableKind,
     /// The disk's identifier.
     pub id: Option<String>,
+    /// The partitions, in the table's order.
     pub partitions: Vec<Partition>,
     /// Problems of the table, as a text.
     pub warnings: Vec<String>,

@@ -35,27 +35,33 @@ pub enum Class {
 /// Whether a file system was left well, as far as its superblock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// Unmounted cleanly.
     Clean,
     /// In words: what is wrong.
     Unclean(&'static str),
+    /// The superblock does not say.
     Unknown,
 }
 
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// File system or container.
     pub class: Class,
     /// The type, as in "ext4" or "crypto_LUKS".
     pub kind: &'static str,
     /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on
     /// several), else empty.
     pub detail: String,
+    /// Label, where there is one.
     pub label: Option<String>,
+    /// UUID, where there is one.
     pub uuid: Option<String>,
     /// Size in bytes as the superblock has it.
     pub size: Option<u64>,
     /// Bytes of a block; never 0.
     pub block_size: Option<u64>,
+    /// Clean or not.
     pub state: State,
     /// There may be directories in which names that differ only in case are the same.
     pub folds_case: bool,

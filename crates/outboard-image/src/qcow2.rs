@@ -33,6 +33,7 @@ const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
 pub struct Header {
     /// Size of the disk in bytes.
     pub size: u64,
+    /// Bytes of a cluster.
     pub cluster_size: u64,
     /// Name of the backing file.
     pub backing: Option<Vec<u8>>,

@@ -21,6 +21,7 @@ pub struct FileSource {
 }
 
 impl FileSource {
+    /// Wraps a file or block device, and finds its size.
     pub fn new(mut file: File) -> io::Result<Self> {
         let size = file.seek(SeekFrom::End(0))?;
         Ok(Self { file, size })

@@ -14,11 +14,17 @@ const LONGEST_SALT: usize = 256;
 pub struct Superblock {
     /// 1: the salt precedes a block in the hash, 0: it follows.
     pub hash_type: u32,
+    /// UUID, where there is one.
     pub uuid: Option<String>,
+    /// Name of the hash, as in "sha256".
     pub algorithm: String,
+    /// Bytes of a block of data.
     pub data_block_size: u32,
+    /// Bytes of a block of hashes.
     pub hash_block_size: u32,
+    /// Number of blocks of data.
     pub data_blocks: u64,
+    /// The salt.
     pub salt: Vec<u8>,
     /// Start of the tree, in hash blocks from the beginning of the device.
     pub first_block: u64,

@@ -10,6 +10,7 @@ use crate::block::{fetch, Block};
 use crate::fault::Fault;
 use crate::source::Source;
 
+/// Bytes of a sector.
 pub const SECTOR: u64 = 512;
 /// Bytes of a footer.
 pub const FOOTER: u64 = 512;

@@ -4,6 +4,7 @@
 
 use crate::crash;
 use crate::error::{Error, Result};
+use crate::failure::ErrorKind;
 use crate::interrupt::{Guard, Interrupt, REQUEST};
 use outboard::{fork, Child, System};
 use serde::de::DeserializeOwned;
@@ -71,9 +72,10 @@ impl Apart {
             return Err(Error::Status(crash::CODE));
         }
         if let Some(signal) = status.signal() {
-            return Err(Error::Failed(format!(
-                "the kernel that worked on the image crashed (signal {signal})"
-            )));
+            return Err(Error::known(
+                ErrorKind::Crashed,
+                format!("the kernel that worked on the image crashed (signal {signal})"),
+            ));
         }
         let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
         report

@@ -6,6 +6,7 @@ use crate::reported::{report, Reported};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 
 pub use crate::failure::reason;
 pub use crate::reported::warn;
@@ -15,6 +16,7 @@ pub use crate::reported::warn;
 pub enum Error {
     /// The command line makes no sense.
     Usage(String),
+    /// It failed, for a reason that only the text has.
     Failed(String),
     /// It failed, and programs can tell why.
     Known(Box<Failure>),
@@ -104,6 +106,12 @@ impl Error {
         Error::from(Failure::of(error).after(what))
     }
 
+    /// `what` failed on the file at `path`, for the reason that `error` gives. `path`: as the user
+    /// would write it.
+    pub fn of_file(what: &str, path: Vec<u8>, error: &io::Error) -> Self {
+        Error::from(Failure::of_file(what, path, error))
+    }
+
     /// A failure of a kind that programs can tell from others.
     pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::from(Failure::new(kind, text))
@@ -125,6 +133,14 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         match self {
             Error::Known(failure) => failure.errno(),
+            _ => None,
+        }
+    }
+
+    /// The file that it is about, as the user would write it, if one is known.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::Known(failure) => failure.path(),
             _ => None,
         }
     }
@@ -199,6 +215,11 @@ mod tests {
         assert_eq!(error.message(), Some(text));
         let failure = Failure::from(error);
         assert_eq!(failure.errno(), Some(libc::EROFS));
+        let error = Error::of_file("cannot write", b"a\xff".to_vec(), &cause);
+        let text = r"cannot write a\xff: Read-only file system";
+        assert_eq!(error.message(), Some(text));
+        let reported = Reported::from(Failure::from(error));
+        assert_eq!(reported.path.as_deref(), Some(b"a\xff".as_slice()));
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");

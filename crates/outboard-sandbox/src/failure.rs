@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The error of the engine as programs see it: a kind, an errno, a text, the kernel's own words.
 
+use crate::format::escaped;
 use outboard::{errno, KernelError};
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
+use std::ffi::OsStr;
 use std::fmt::{Display, Formatter};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The kind of a failure, as far as the engine knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -144,6 +148,7 @@ impl ErrorKind {
 pub struct Failure {
     kind: ErrorKind,
     errno: Option<i32>,
+    path: Option<Vec<u8>>,
     text: String,
     kernel: Vec<String>,
 }
@@ -154,6 +159,7 @@ impl Failure {
         Self {
             kind,
             errno: None,
+            path: None,
             text: text.into(),
             kernel: Vec::new(),
         }
@@ -171,6 +177,23 @@ impl Failure {
         }
     }
 
+    /// `what` failed on the file at `path`, for the reason that `error` gives. `path`: as the user
+    /// would write it.
+    #[doc(hidden)]
+    pub fn of_file(what: &str, path: Vec<u8>, error: &io::Error) -> Self {
+        let failure = Self::of(error).after(format!("{what} {}", escaped(&path)));
+        failure.with_path(path)
+    }
+
+    /// The same error, of the file at `path`.
+    #[doc(hidden)]
+    pub fn with_path(self, path: Vec<u8>) -> Self {
+        Self {
+            path: Some(path),
+            ..self
+        }
+    }
+
     /// The same error, with what failed before its text.
     #[doc(hidden)]
     pub fn after(mut self, what: impl Display) -> Self {
@@ -183,6 +206,7 @@ impl Failure {
     pub fn with_text(self, kind: ErrorKind, text: impl Into<String>) -> Self {
         Self {
             errno: self.errno,
+            path: self.path,
             ..Self::new(kind, text)
         }
     }
@@ -226,6 +250,13 @@ impl Failure {
     /// The errno of the system call that failed, of the host or of the volume's kernel.
     pub fn errno(&self) -> Option<i32> {
         self.errno
+    }
+
+    /// The file that it is about, as the user would write it, if the engine knows one file.
+    pub fn path(&self) -> Option<&Path> {
+        self.path
+            .as_deref()
+            .map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
     /// The whole text, with the kernel's own words on lines of their own.

@@ -154,7 +154,9 @@ pub fn message(text: &str) -> String {
 
 /// A piece of a name.
 pub enum Piece<'a> {
+    /// Valid UTF-8.
     Text(&'a str),
+    /// A byte that is no part of valid UTF-8.
     Byte(u8),
 }
 

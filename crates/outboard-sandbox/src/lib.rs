@@ -7,6 +7,8 @@
 //! All crates above share [`error`] with its kinds ([`failure`]), [`reported`], [`notes`], and
 //! [`format`](mod@format) for what messages show.
 
+#![warn(missing_docs)]
+
 pub mod apart;
 pub mod crash;
 pub mod error;

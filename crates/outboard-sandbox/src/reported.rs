@@ -7,7 +7,7 @@ use crate::failure::{ErrorKind, Failure};
 use crate::format;
 use crate::notes::Notes;
 use std::fmt::Display;
-use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 
 /// Something that failed while the rest went on.
@@ -23,22 +23,14 @@ pub struct Reported {
     pub errno: Option<i32>,
 }
 
-impl Reported {
-    /// `what` failed on the file at `path`, for the reason that `error` gives.
-    pub fn of_file(what: impl Display, path: Vec<u8>, error: &io::Error) -> Self {
-        Self {
-            path: Some(path),
-            ..Failure::of(error).after(what).into()
-        }
-    }
-}
-
 impl From<Failure> for Reported {
     fn from(failure: Failure) -> Self {
         Self {
             kind: failure.kind(),
             message: failure.message().to_owned(),
-            path: None,
+            path: failure
+                .path()
+                .map(|path| path.as_os_str().as_bytes().to_vec()),
             errno: failure.errno(),
         }
     }

@@ -4,6 +4,7 @@
 
 use crate::error::warn;
 use crate::error::{Error, Result};
+use crate::failure::ErrorKind;
 use crate::format::escaped;
 use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, Files};
@@ -57,7 +58,9 @@ pub enum Confinement {
 /// A program and its Debian package.
 #[derive(Clone, Copy, Debug)]
 pub struct Tool {
+    /// Name of the program.
     pub name: &'static str,
+    /// Debian's package with the program.
     pub package: &'static str,
 }
 
@@ -96,11 +99,14 @@ impl Tool {
     /// Begins a call. Without the tool: an error that names the package to install.
     pub fn call(&self, confinement: Confinement) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
-            Error::Failed(format!(
+            Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "this needs {0}, which is not installed: it is in the package {1} (apt-get install \
                  {1})",
                 self.name, self.package
-            ))
+            ),
+            )
         })?;
         Ok(Call {
             name: self.name,
@@ -122,6 +128,7 @@ impl Tool {
 
 /// A file with a file system or a disk, for tools that change it.
 pub struct ToolFile {
+    /// Path of the file.
     pub path: PathBuf,
     /// It is the image itself: a tool that stops half-way would leave it half changed.
     pub in_place: bool,
@@ -534,11 +541,12 @@ mod tests {
 
     #[test]
     fn a_missing_tool_names_its_package() {
-        let Err(Error::Failed(message)) =
-            Tool::new("no-such-tool", "its-package").call(Confinement::default())
+        let Err(error) = Tool::new("no-such-tool", "its-package").call(Confinement::default())
         else {
             panic!("there is no such tool");
         };
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let message = error.message().unwrap();
         assert!(message.contains("apt-get install its-package"), "{message}");
     }
 }

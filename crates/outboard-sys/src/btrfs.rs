@@ -41,8 +41,11 @@ struct Lookup {
 /// Where an item is in a tree. In this order they are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BtrfsKey {
+    /// Object id.
     pub object: u64,
+    /// Type of the item.
     pub kind: u8,
+    /// Its meaning depends on the type.
     pub offset: u64,
 }
 

@@ -126,6 +126,7 @@ pub fn process_end(id: u32) -> io::Result<Fd> {
 }
 
 impl Child {
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: c_int) -> io::Result<()> {
         kill(self.id, signal)
     }

@@ -11,6 +11,7 @@ use std::path::Path;
 /// A module that came with the library, or is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
+    /// Name of the module.
     pub name: String,
     /// Bytes of its file; 0 if it did not come with the library.
     pub file_size: u64,
@@ -18,6 +19,7 @@ pub struct Component {
     pub loaded: Option<Loaded>,
 }
 
+/// State of a component that the kernel has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
     /// Bytes of the kernel's memory.

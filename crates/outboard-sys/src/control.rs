@@ -8,10 +8,15 @@ pub const CONTROL_SIZE: usize = 32;
 /// flags say 8 bytes, and move 4.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
+    /// `FS_IOC_GETFLAGS`.
     GetFlags,
+    /// `FS_IOC_SETFLAGS`.
     SetFlags,
+    /// `FS_IOC_GETVERSION`.
     GetVersion,
+    /// `FS_IOC_FSGETXATTR`.
     GetAttributes,
+    /// `FS_IOC_FSSETXATTR`.
     SetAttributes,
 }
 

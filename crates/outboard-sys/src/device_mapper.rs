@@ -13,11 +13,15 @@ const DATA_SIZE: std::ops::Range<usize> = 12..16;
 /// A request to the device mapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapperRequest {
+    /// `DM_DEV_CREATE`.
     Create,
+    /// `DM_DEV_REMOVE`.
     Remove,
     /// Suspends a device, or lets it run with the table that was loaded last.
     Suspend,
+    /// `DM_TABLE_LOAD`.
     Load,
+    /// `DM_TABLE_STATUS`.
     Status,
 }
 

@@ -5,12 +5,14 @@ use std::ffi::CStr;
 
 /// One name in a directory.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<'a> {
+pub struct RawEntry<'a> {
+    /// Number of the inode.
     pub inode: u64,
     /// Where the directory goes on after it, for seeking.
     pub next: i64,
     /// `DT_*`; `DT_UNKNOWN` where the file system does not say.
     pub kind: u8,
+    /// Name in the directory.
     pub name: &'a CStr,
 }
 
@@ -42,13 +44,13 @@ impl<'a> Entries<'a> {
         self.rest.len()
     }
 
-    fn record(&mut self) -> Option<Entry<'a>> {
+    fn record(&mut self) -> Option<RawEntry<'a>> {
         let inode = u64::from_ne_bytes(*self.rest.first_chunk()?);
         let next = i64::from_ne_bytes(*self.rest.get(8..)?.first_chunk()?);
         let length = u16::from_ne_bytes(*self.rest.get(16..)?.first_chunk()?) as usize;
         let record = self.rest.get(..length)?;
         self.rest = &self.rest[length..];
-        Some(Entry {
+        Some(RawEntry {
             inode,
             next,
             kind: *record.get(NAME - 1)?,
@@ -58,9 +60,9 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+    type Item = RawEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<RawEntry<'a>> {
         loop {
             let entry = self.record()?;
             if self.dots || !matches!(entry.name.to_bytes(), b"." | b"..") {

@@ -84,6 +84,7 @@ impl Fd {
         }
     }
 
+    /// The number of the descriptor in its system.
     pub fn raw(&self) -> c_int {
         self.raw
     }
@@ -189,17 +190,20 @@ impl Fd {
         }
     }
 
+    /// `read(2)`.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = buffer.len();
         // SAFETY: the kernel writes at most `length` bytes into the buffer.
         unsafe { self.call(libc::SYS_read, [pointer_mut(buffer), length, 0, 0, 0]) }
     }
 
+    /// `write(2)`.
     pub fn write(&self, buffer: &[u8]) -> io::Result<usize> {
         // SAFETY: the kernel reads at most the buffer's length.
         unsafe { self.call(libc::SYS_write, [pointer(buffer), buffer.len(), 0, 0, 0]) }
     }
 
+    /// `pread(2)`.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let length = buffer.len();
         // SAFETY: the kernel writes at most `length` bytes into the buffer.
@@ -211,6 +215,7 @@ impl Fd {
         }
     }
 
+    /// `pwrite(2)`.
     pub fn write_at(&self, buffer: &[u8], offset: u64) -> io::Result<usize> {
         // SAFETY: the kernel reads at most the buffer's length.
         unsafe {
@@ -337,6 +342,7 @@ impl Fd {
         Ok((length > 0).then(|| Entries::new(&buffer[..length])))
     }
 
+    /// `mkdirat(2)`.
     pub fn make_directory_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
         // SAFETY: the name outlives the call.
         unsafe { self.call(libc::SYS_mkdirat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
@@ -354,6 +360,7 @@ impl Fd {
         .map(drop)
     }
 
+    /// `symlinkat(2)`.
     pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
         let arguments = [string(target), self.raw as usize, string(name), 0, 0, 0];
         // SAFETY: both strings outlive the call.
@@ -494,6 +501,7 @@ impl Fd {
         unsafe { self.call(libc::SYS_utimensat, arguments) }.map(drop)
     }
 
+    /// `ftruncate(2)`.
     pub fn truncate(&self, size: u64) -> io::Result<()> {
         // SAFETY: has only numbers as its arguments.
         unsafe { self.call(libc::SYS_ftruncate, [size as usize, 0, 0, 0, 0]) }.map(drop)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The C functions of `outboard/outboard.h`; see there for what they do.
+//! The C functions, types and constants of `outboard/outboard.h`, under the same names.
+
+// The header documents each of them.
+#![allow(missing_docs)]
 
 use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, size_t};
 

@@ -26,6 +26,7 @@ pub struct FileLock {
 }
 
 impl FileLock {
+    /// Locks an image file. Fails at once if another program has locked it.
     pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
         lock(file.as_raw_fd(), exclusive)?;
         Ok(Self {

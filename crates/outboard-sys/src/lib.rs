@@ -9,6 +9,8 @@
 //!   the host's kernel or one in this process; all speak the same language,
 //!   so code above is written once and works on each.
 
+#![warn(missing_docs)]
+
 pub mod component;
 pub mod ffi;
 pub mod kernel;
@@ -47,7 +49,7 @@ pub use child::{
 };
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
-pub use entries::{Entries, Entry};
+pub use entries::{Entries, RawEntry};
 pub use explained::{errno, explained};
 pub use fd::Fd;
 pub use file_lock::FileLock;

@@ -74,7 +74,9 @@ pub struct SocketOption {
 macro_rules! options {
     ($($(#[$line:meta])* $constant:ident = $level:ident, $name:ident;)*) => {
         impl SocketOption {
-            $($(#[$line])* pub const $constant: Self = Self {
+            $(#[doc = concat!("`", stringify!($name), "`.")]
+            ///
+            $(#[$line])* pub const $constant: Self = Self {
                 level: libc::$level,
                 name: libc::$name,
             };)*

@@ -37,14 +37,17 @@ impl PathFd {
         &self.fd
     }
 
+    /// The system that has the file.
     pub fn system(&self) -> &System {
         self.fd.system()
     }
 
+    /// Attributes of the file.
     pub fn stat(&self) -> io::Result<libc::stat> {
         self.fd.stat()
     }
 
+    /// Changes owner and group.
     pub fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
         self.fd.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH)
     }
@@ -54,6 +57,7 @@ impl PathFd {
         self.anywhere().set_mode_at(&self.path, mode)
     }
 
+    /// Changes the times of last access and modification.
     pub fn set_times(&self, times: &[libc::timespec; 2]) -> io::Result<()> {
         self.anywhere().set_times_at(&self.path, times, 0)
     }
@@ -68,18 +72,22 @@ impl PathFd {
         self.fd.read_link_at(c"")
     }
 
+    /// Names of the extended attributes.
     pub fn xattrs(&self) -> io::Result<Vec<CString>> {
         self.anywhere().xattrs_of(&self.path)
     }
 
+    /// Value of an extended attribute.
     pub fn xattr(&self, attribute: &CStr) -> io::Result<Vec<u8>> {
         self.anywhere().xattr_of(&self.path, attribute)
     }
 
+    /// Removes an extended attribute.
     pub fn remove_xattr(&self, attribute: &CStr) -> io::Result<()> {
         self.anywhere().remove_xattr_of(&self.path, attribute)
     }
 
+    /// Sets an extended attribute.
     pub fn set_xattr(&self, attribute: &CStr, value: &[u8]) -> io::Result<()> {
         self.anywhere()
             .set_xattr_of(&self.path, attribute, value, 0)

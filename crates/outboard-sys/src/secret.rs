@@ -170,6 +170,7 @@ pub struct SecretFile {
 }
 
 impl SecretFile {
+    /// Copies a key into a memory file.
     pub fn new(key: &[u8]) -> io::Result<Self> {
         let file = memory_file()?;
         let size = key.len().max(1);

@@ -2,7 +2,7 @@
 //! The signals that ask this process to end. A handler counts them; it ends the process only
 //! where nothing can be lost:
 //!
-//! | the program | first signal | again within [`SAME`] | again later |
+//! | the program | first signal | again within a second | again later |
 //! |---|---|---|---|
 //! | polls [`asked`], and a [`Guard`] lives | noted | noted | noted |
 //! | polls [`asked`], no guard | noted | noted | ends the process |
@@ -10,7 +10,7 @@
 //! | does not poll, no guard | ends the process | | |
 //!
 //! timeout(1) signals its child and then the child's group; a terminal that hangs up does so too.
-//! Hence the second column. [`REQUEST`] is only ever noted. The state is the process's: a copy
+//! Hence the second column. SIGUSR1 is only ever noted. The state is the process's: a copy
 //! made by fork(2) inherits it.
 
 use crate::is_ignored;
@@ -45,6 +45,7 @@ static GUARDS: AtomicUsize = AtomicUsize::new(0);
 pub struct Guard(());
 
 impl Guard {
+    /// Begins to note signals.
     #[must_use]
     pub fn new() -> Self {
         GUARDS.fetch_add(1, SeqCst);

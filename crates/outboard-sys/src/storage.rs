@@ -18,11 +18,13 @@ pub trait Storage: Send + Sync {
     fn size(&self) -> u64;
     /// Fills all the pieces, which lie one after the other on the disk.
     fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()>;
+    /// Writes all pieces, one after the other.
     fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()>;
     /// Puts the data of all completed writes on stable storage.
     fn flush(&self) -> io::Result<()>;
     /// The contents are of no more use.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+    /// Makes a range read as zeros.
     fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<()>;
 }
 

@@ -10,7 +10,9 @@ use std::mem::size_of;
 /// A Linux kernel: the host's, or one in this process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum System {
+    /// The host's kernel.
     Host,
+    /// A kernel in this process.
     Kernel(Instance),
 }
 
@@ -18,15 +20,25 @@ pub enum System {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatFs {
+    /// Magic number of the type.
     pub kind: i64,
+    /// Bytes of a block.
     pub block_size: i64,
+    /// Blocks in total.
     pub blocks: u64,
+    /// Free blocks.
     pub blocks_free: u64,
+    /// Free blocks for users without privileges.
     pub blocks_available: u64,
+    /// Inodes in total.
     pub files: u64,
+    /// Free inodes.
     pub files_free: u64,
+    /// Id of the file system.
     pub id: [i32; 2],
+    /// Most bytes of a name.
     pub name_length: i64,
+    /// Bytes of a fragment; 0: as a block.
     pub fragment_size: i64,
     /// `ST_*`.
     pub flags: i64,
@@ -74,6 +86,7 @@ pub(crate) fn string(string: &CStr) -> usize {
 }
 
 impl System {
+    /// Whether this is the host's kernel.
     pub fn is_host(&self) -> bool {
         matches!(self, System::Host)
     }

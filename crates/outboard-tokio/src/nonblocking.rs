@@ -5,7 +5,7 @@
 //! again, because the socket may have become ready in between. The bridge wakes the task for every
 //! later change. So no wake-up is lost, and nothing needs to be remembered of earlier ones.
 
-use outboard::net::{Net, Ready, Source, Watch};
+use outboard::net::{EventSource, Net, Ready, Watch};
 use std::future::poll_fn;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,7 @@ fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-impl<S: Source> Nonblocking<S> {
+impl<S: EventSource> Nonblocking<S> {
     /// `socket`: a nonblocking one.
     pub(crate) fn new(net: &Net, socket: S) -> io::Result<Self> {
         let tasks = Arc::new(Tasks::default());

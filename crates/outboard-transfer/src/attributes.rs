@@ -25,13 +25,13 @@ pub const UNCHANGED: u32 = u32::MAX;
 const SPECIAL: u32 = libc::S_ISUID | libc::S_ISGID | libc::S_ISVTX;
 
 /// A file that gets attributes.
-pub enum Target<'a> {
+pub enum AttributeTarget<'a> {
     Open(&'a Fd),
     /// A link, device, FIFO or socket. A descriptor, since others may replace a name.
     Path(&'a PathFd),
 }
 
-impl Target<'_> {
+impl AttributeTarget<'_> {
     pub fn set_owner(&self, user: u32, group: u32) -> io::Result<()> {
         match self {
             Self::Open(file) => file.set_owner_at(c"", user, group, libc::AT_EMPTY_PATH),
@@ -86,7 +86,7 @@ pub struct Wanted {
 /// The extended attributes that a file gets.
 pub trait Xattrs {
     /// Sets those with names that `chosen` accepts. Calls `lost` with each name that failed.
-    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr));
+    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr));
 }
 
 /// Whether an extended attribute is an access list.
@@ -98,7 +98,7 @@ pub fn is_access_list(name: &CStr) -> bool {
 /// name for messages.
 pub fn keep(
     report: &Report,
-    target: &Target,
+    target: &AttributeTarget,
     wanted: &Wanted,
     xattrs: &dyn Xattrs,
     now: &libc::stat,
@@ -126,7 +126,7 @@ fn lose_xattr(report: &Report, name: &CStr, path: &dyn Fn() -> String) {
 /// Step 2 alone, for a directory that gets the rest later.
 pub fn keep_xattrs(
     report: &Report,
-    target: &Target,
+    target: &AttributeTarget,
     xattrs: &dyn Xattrs,
     path: &dyn Fn() -> String,
 ) {
@@ -137,7 +137,7 @@ pub fn keep_xattrs(
 /// Gives a file its owner. Returns the mode that the file must get, and the one that it has now.
 fn keep_owner(
     report: &Report,
-    target: &Target,
+    target: &AttributeTarget,
     wanted: &Wanted,
     now: &libc::stat,
     path: &dyn Fn() -> String,

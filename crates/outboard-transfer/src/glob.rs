@@ -7,12 +7,12 @@ use outboard_sandbox::format::{pieces, Piece};
 /// A pattern. Names are bytes; each byte that is not valid UTF-8 counts as one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    parts: Vec<Part>,
+    parts: Vec<GlobPart>,
     ignore_case: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum GlobPart {
     Unit(u32),
     Any,
     Set(Set),
@@ -71,20 +71,20 @@ impl Pattern {
         while let [first, after @ ..] = rest {
             rest = after;
             let part = match char::from_u32(*first) {
-                Some('*') => Part::Star,
-                Some('?') => Part::Any,
+                Some('*') => GlobPart::Star,
+                Some('?') => GlobPart::Any,
                 Some('[') => match parse_set(after) {
                     Some((set, after)) => {
                         rest = after;
-                        Part::Set(set)
+                        GlobPart::Set(set)
                     }
-                    None => Part::Unit(*first),
+                    None => GlobPart::Unit(*first),
                 },
                 Some('\\') if !after.is_empty() => {
                     rest = &after[1..];
-                    Part::Unit(after[0])
+                    GlobPart::Unit(after[0])
                 }
-                _ => Part::Unit(*first),
+                _ => GlobPart::Unit(*first),
             };
             parts.push(part);
         }
@@ -99,7 +99,7 @@ impl Pattern {
         let mut star = None;
         loop {
             match self.parts.get(part) {
-                Some(Part::Star) => {
+                Some(GlobPart::Star) => {
                     star = Some((part, unit));
                     part += 1;
                     continue;
@@ -123,13 +123,13 @@ impl Pattern {
         }
     }
 
-    fn fits(&self, part: &Part, unit: u32) -> bool {
+    fn fits(&self, part: &GlobPart, unit: u32) -> bool {
         match part {
-            Part::Any | Part::Star => true,
-            Part::Unit(wanted) => {
+            GlobPart::Any | GlobPart::Star => true,
+            GlobPart::Unit(wanted) => {
                 *wanted == unit || self.ignore_case && lower(*wanted) == lower(unit)
             }
-            Part::Set(set) => {
+            GlobPart::Set(set) => {
                 let found = set.has(unit)
                     || self.ignore_case && (set.has(lower(unit)) || set.has(upper(unit)));
                 found != set.inverted

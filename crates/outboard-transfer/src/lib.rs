@@ -3,8 +3,9 @@
 
 // `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all
 // attributes that the destination can have, and report what they could not keep (`report`). `walk`
-// goes through a tree for all commands. The other modules understand what users write and what
-// files have: owners, modes, times, access lists, labels.
+// goes through a tree for commands that visit one file at a time; `cp::walk` and `tar::tree` say
+// why they do not use it. The other modules understand what users write and what files have:
+// owners, modes, times, access lists, labels.
 
 #![warn(missing_docs)]
 

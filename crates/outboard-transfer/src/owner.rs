@@ -5,6 +5,7 @@
 use crate::accounts::Accounts;
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_volume::address::Place;
 
@@ -34,9 +35,10 @@ impl Owner {
         Self::parse(text, &accounts).map_err(|(kind, file)| {
             let shown = place.with_path(file.into()).shown();
             let text = escaped(text);
-            Error::Failed(format!(
-                "{text}: no such {kind} in {shown}: use a name that is there, or a number"
-            ))
+            Error::known(
+                ErrorKind::NotFound,
+                format!("{text}: no such {kind} in {shown}: use a name that is there, or a number"),
+            )
         })
     }
 

@@ -4,11 +4,9 @@
 
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::Failure;
-use outboard_sandbox::format::escaped;
 use outboard_sandbox::reported::{self, Reported};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::fmt::Display;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -180,12 +178,9 @@ impl Report {
 
     /// Reports an error on reading. `path`: the file, as the user would write it.
     pub fn fail_reading(&self, what: &str, path: Vec<u8>, error: &io::Error) {
-        let failure = Failure::of(error).after(format!("{what} {}", escaped(&path)));
+        let failure = Failure::of_file(what, path, error);
         let _ = self.first.set(failure.clone());
-        self.fail(Reported {
-            path: Some(path),
-            ..failure.into()
-        });
+        self.fail(failure);
     }
 
     /// Ends the copy.
@@ -193,13 +188,14 @@ impl Report {
         self.hopeless.store(true, Ordering::Relaxed);
     }
 
-    /// Tells of an error on writing; the whole copy ends if it is one that stays.
-    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+    /// Reports an error on writing. The whole copy ends if every other file would have it, too.
+    /// `path`: the file, as the user would write it.
+    pub fn fail_writing(&self, what: &str, path: Vec<u8>, error: &io::Error) {
         if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let failure = Failure::of(error).after(what);
+        let failure = Failure::of_file(what, path, error);
         let _ = self.first.set(failure.clone());
         self.fail(failure);
     }
@@ -325,8 +321,8 @@ mod tests {
     fn a_full_disk_is_told_once() {
         let report = Report::default();
         let full = io::Error::from_raw_os_error(libc::ENOSPC);
-        report.fail_writing("a", &full);
-        report.fail_writing("b", &full);
+        report.fail_writing("cannot write", b"a".to_vec(), &full);
+        report.fail_writing("cannot write", b"b".to_vec(), &full);
         assert!(report.is_hopeless());
         assert_eq!(report.failures(), 2);
     }

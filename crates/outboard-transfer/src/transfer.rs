@@ -5,8 +5,8 @@
 use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
 use crate::exclusion::Exclusion;
 use crate::report::{Progress, Report};
-use crate::tar::input::{unpack_into, Input, Target};
-use crate::tar::output::{pack_from, Source, Target as Archive};
+use crate::tar::input::{unpack_into, Input, UnpackTarget};
+use crate::tar::output::{pack_from, ArchiveOutput as Archive, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
 use outboard::Tree;
 use outboard_sandbox::error;
@@ -190,7 +190,7 @@ impl Transfer {
                 interrupt,
                 report,
                 names: None,
-                shown: None,
+                operand: None,
             };
             let used = of_open_volumes();
             let (source, destination) = ((from, &source), (to, &destination));
@@ -216,7 +216,7 @@ impl Transfer {
         format: Format,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
-        let source = Source {
+        let source = PackSource {
             tree: from,
             place: &place,
             mount: None,
@@ -270,11 +270,10 @@ impl Transfer {
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
-        let shown = place.shown();
-        let target = Target {
+        let target = UnpackTarget {
             tree: to,
             place: &place,
-            shown: &shown,
+            operand: &place.operand(),
         };
         let selection = Selection::default();
         let how = Unpacking {

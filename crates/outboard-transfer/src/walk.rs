@@ -5,6 +5,7 @@
 use crate::operand::Named;
 use outboard::walk::Start;
 pub use outboard::walk::{Entry, Step, Walk};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::reported::Reported;
 use std::io;
@@ -34,7 +35,6 @@ impl EntryText for Entry<'_> {
     }
 
     fn failure(&self, what: &str, error: &io::Error) -> Reported {
-        let what = format!("cannot {what} {}", self.shown());
-        Reported::of_file(what, self.path.to_vec(), error)
+        Failure::of_file(&format!("cannot {what}"), self.path.to_vec(), error).into()
     }
 }

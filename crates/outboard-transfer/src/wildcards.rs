@@ -59,7 +59,7 @@ pub fn expand(
 }
 
 /// A part of a pattern.
-enum Part {
+enum PatternPart {
     /// Names and slashes as they are.
     Text(Vec<u8>),
     /// One name. `hidden`: a dot at its start is written out.
@@ -67,7 +67,7 @@ enum Part {
 }
 
 /// Splits a pattern into names with wildcards and what is between those.
-fn split(pattern: &[u8]) -> Vec<Part> {
+fn split(pattern: &[u8]) -> Vec<PatternPart> {
     let mut parts = Vec::new();
     let mut text = Vec::new();
     for piece in pattern.split_inclusive(|&byte| byte == b'/') {
@@ -77,16 +77,16 @@ fn split(pattern: &[u8]) -> Vec<Part> {
             continue;
         }
         if !text.is_empty() {
-            parts.push(Part::Text(std::mem::take(&mut text)));
+            parts.push(PatternPart::Text(std::mem::take(&mut text)));
         }
-        parts.push(Part::Name {
+        parts.push(PatternPart::Name {
             pattern: Pattern::new(name, false),
             hidden: name.starts_with(b".") || name.starts_with(b"\\."),
         });
         text.extend_from_slice(&piece[name.len()..]);
     }
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        parts.push(PatternPart::Text(text));
     }
     parts
 }
@@ -109,14 +109,14 @@ impl Search<'_> {
         let mut checked = true;
         for part in split(pattern.as_os_str().as_bytes()) {
             match part {
-                Part::Text(text) => {
+                PatternPart::Text(text) => {
                     found = found
                         .into_iter()
                         .map(|path| [path, text.clone()].concat())
                         .collect();
                     checked = false;
                 }
-                Part::Name { pattern, hidden } => {
+                PatternPart::Name { pattern, hidden } => {
                     found = self.next(found, &pattern, hidden)?;
                     checked = true;
                 }

@@ -4,6 +4,7 @@
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::sandbox::rights::unshare_user;
 use outboard_sandbox::tool;
 use std::ffi::{CString, OsStr, OsString};
@@ -132,10 +133,13 @@ fn quoted(name: &OsStr) -> OsString {
 }
 
 fn helper_missing(error: &io::Error) -> Error {
-    Error::Failed(format!(
-        "cannot run {HELPER}: {} (it comes with the package fuse3)",
-        reason(error)
-    ))
+    Error::known(
+        ErrorKind::Unsupported,
+        format!(
+            "cannot run {HELPER}: {} (it comes with the package fuse3)",
+            reason(error)
+        ),
+    )
 }
 
 /// The host's own helper, never one from a relative entry of PATH.
@@ -206,10 +210,13 @@ pub fn mount(directory: &Path, source: &OsStr, options: Flags) -> Result<OwnedFd
 fn cannot_mount(what: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput => {
-            Error::Failed(format!(
-                "{what}: {} (is there {DEVICE}, and may this container use it?)",
-                reason(error)
-            ))
+            Error::known(
+                ErrorKind::of(error),
+                format!(
+                    "{what}: {} (is there {DEVICE}, and may this container use it?)",
+                    reason(error)
+                ),
+            )
         }
         _ => Error::failed(what, error),
     }
@@ -282,7 +289,7 @@ impl PrivateMount {
     /// Ends the mount.
     pub fn unmount(self) -> Result<()> {
         match self.unmounter {
-            None => unmount_directly(&self.directory, true).map_err(Failure::error),
+            None => unmount_directly(&self.directory, true).map_err(UnmountFailure::error),
             // The process that was to unmount has been killed.
             Some(unmounter) => match unmounter.finish() {
                 Ok(output) if output.status.success() => Ok(()),
@@ -310,7 +317,7 @@ fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmou
         Err(error) => {
             unmounter.cancel();
             let why = error.message().unwrap_or_default();
-            Err(Error::Failed(format!("{what}: {why}")))
+            Err(Error::known(error.kind(), format!("{what}: {why}")))
         }
     }
 }
@@ -332,56 +339,57 @@ fn enter_name_space() -> io::Result<()> {
 }
 
 /// Why a file system cannot be unmounted.
-enum Failure {
+enum UnmountFailure {
     /// It is in use.
     Busy(Error),
     Other(Error),
 }
 
-impl Failure {
+impl UnmountFailure {
     fn new(directory: &Path, busy: bool, why: &str) -> Self {
         let message = format!("cannot unmount {}: {why}", directory.display());
         match busy {
-            true => Failure::Busy(Error::Failed(format!(
-                "{message} (see fuser -vm for who uses it)"
-            ))),
-            false => Failure::Other(Error::Failed(message)),
+            true => UnmountFailure::Busy(Error::known(
+                ErrorKind::InUse,
+                format!("{message} (see fuser -vm for who uses it)"),
+            )),
+            false => UnmountFailure::Other(Error::Failed(message)),
         }
     }
 
     fn error(self) -> Error {
         match self {
-            Failure::Busy(error) | Failure::Other(error) => error,
+            UnmountFailure::Busy(error) | UnmountFailure::Other(error) => error,
         }
     }
 }
 
-type Unmounted = std::result::Result<(), Failure>;
+type Unmounted = std::result::Result<(), UnmountFailure>;
 
 fn unmount_directly(directory: &Path, lazy: bool) -> Unmounted {
     let flags = if lazy { libc::MNT_DETACH } else { 0 };
     let path = CString::new(directory.as_os_str().as_bytes())
-        .map_err(|_| Failure::new(directory, false, "the name has a NUL"))?;
+        .map_err(|_| UnmountFailure::new(directory, false, "the name has a NUL"))?;
     System::Host.unmount(&path, flags).map_err(|error| {
         let busy = error.raw_os_error() == Some(libc::EBUSY);
-        Failure::new(directory, busy, &reason(&error))
+        UnmountFailure::new(directory, busy, &reason(&error))
     })
 }
 
 fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
-    let mut command = helper().map_err(Failure::Other)?;
+    let mut command = helper().map_err(UnmountFailure::Other)?;
     command.arg("-u").args(lazy.then_some("-z"));
     let output = command
         .arg("--")
         .arg(directory)
         .output()
-        .map_err(|error| Failure::Other(helper_missing(&error)))?;
+        .map_err(|error| UnmountFailure::Other(helper_missing(&error)))?;
     match output.status.success() {
         true => Ok(()),
         false => {
             let why = complaint(&output);
             let busy = why.contains("Device or resource busy");
-            Err(Failure::new(directory, busy, &why))
+            Err(UnmountFailure::new(directory, busy, &why))
         }
     }
 }
@@ -399,7 +407,7 @@ pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
         };
         match ended {
             Ok(()) => return Ok(()),
-            Err(Failure::Busy(_)) if start.elapsed() < PATIENCE => sleep(INTERVAL),
+            Err(UnmountFailure::Busy(_)) if start.elapsed() < PATIENCE => sleep(INTERVAL),
             Err(failure) => return Err(failure.error()),
         }
     }

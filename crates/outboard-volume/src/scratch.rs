@@ -6,6 +6,7 @@ use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -52,12 +53,15 @@ impl Scratch {
             Ok(Self { file, directory })
         };
         make().map_err(|error| match directory == temporary::large_place() {
-            true => Error::Failed(temporary::failure(directory, error).to_string()),
-            false => Error::Failed(format!(
-                "cannot make a file in {}: {}",
-                directory.display(),
-                temporary::short_reason(&error)
-            )),
+            true => Error::from(Failure::from(temporary::failure(directory, error))),
+            false => Error::known(
+                ErrorKind::of(&error),
+                format!(
+                    "cannot make a file in {}: {}",
+                    directory.display(),
+                    temporary::short_reason(&error)
+                ),
+            ),
         })
     }
 

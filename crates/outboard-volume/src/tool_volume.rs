@@ -18,6 +18,7 @@ use crate::temporary;
 use crate::undo;
 use outboard_image::{probe, Class, FileSource, Probe};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::ToolFile;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -198,14 +199,18 @@ fn synced(lock: &ImageLock, write: bool, shown: &str) -> Result<()> {
 /// Returns the probe of a file system; an error for other contents.
 fn check(name: &ImageName, found: Option<Probe>) -> Result<Probe> {
     let shown = name.shown();
-    let found =
-        found.ok_or_else(|| Error::Failed(format!("{shown}: no file system that is known")))?;
+    let found = found.ok_or_else(|| {
+        Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown}: no file system that is known"),
+        )
+    })?;
     match found.class {
         Class::FileSystem => Ok(found),
-        _ => Err(Error::Failed(format!(
-            "{shown} is of type {}, not a file system",
-            found.kind
-        ))),
+        _ => Err(Error::known(
+            ErrorKind::NotAFileSystem,
+            format!("{shown} is of type {}, not a file system", found.kind),
+        )),
     }
 }
 

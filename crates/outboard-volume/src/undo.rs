@@ -23,11 +23,11 @@ pub mod fuzzing;
 mod places;
 
 pub use format::put;
-use format::{record, Head, State, HEAD};
+use format::{record, Head, LogState, HEAD};
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
-use places::{mark_value, Found, Log, Mark, Subject, MARK};
+use places::{mark_value, FoundLog, Log, Mark, Subject, MARK};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -46,14 +46,14 @@ fn half_changed() -> io::Error {
     )
 }
 
-fn find(image: &Path) -> io::Result<Found> {
+fn find(image: &Path) -> io::Result<FoundLog> {
     // An image that cannot be looked at is reported by those who open it.
-    Subject::of(image).map_or(Ok(Found::Nothing), |subject| subject.find_log())
+    Subject::of(image).map_or(Ok(FoundLog::Nothing), |subject| subject.find_log())
 }
 
 /// Whether an image may be half changed, so that it has to be opened for writing first.
 pub fn exists(image: &Path) -> bool {
-    !matches!(find(image), Ok(Found::Nothing | Found::Stale(_)))
+    !matches!(find(image), Ok(FoundLog::Nothing | FoundLog::Stale(_)))
 }
 
 /// The process that writes a log. A log of a dead one says nothing of who has locked the image.
@@ -66,7 +66,7 @@ fn writer_of(log: &Log) -> Option<u32> {
 /// The process that writes the log of an image, which is locked, if that one has it.
 pub fn writer(image: &Path) -> Option<u32> {
     match find(image) {
-        Ok(Found::Pending(log) | Found::Stale(log)) => writer_of(&log),
+        Ok(FoundLog::Pending(log) | FoundLog::Stale(log)) => writer_of(&log),
         _ => None,
     }
 }
@@ -74,14 +74,14 @@ pub fn writer(image: &Path) -> Option<u32> {
 /// An error if an image that will be read is half changed. The image is locked.
 pub fn check_locked(image: &Path) -> io::Result<()> {
     match find(image)? {
-        Found::Pending(_) => Err(half_changed()),
-        Found::Nothing | Found::Stale(_) => Ok(()),
+        FoundLog::Pending(_) => Err(half_changed()),
+        FoundLog::Nothing | FoundLog::Stale(_) => Ok(()),
     }
 }
 
 /// The same of an image that is not locked yet: another process may be about to change it.
 pub fn check(image: &Path) -> io::Result<()> {
-    let Found::Pending(log) = find(image)? else {
+    let FoundLog::Pending(log) = find(image)? else {
         return Ok(());
     };
     let file = Tree::host().open_fd(image, libc::O_RDONLY, 0)?;
@@ -157,7 +157,7 @@ impl UndoLog {
                 id: RandomState::new().build_hasher().finish(),
                 image: subject.number(),
                 process: std::process::id(),
-                state: State::Begun,
+                state: LogState::Begun,
             },
         };
         // Other processes read there who changes the image.
@@ -193,9 +193,9 @@ impl UndoLog {
         sync_directory(&self.path)?;
         let mark = mark_value(self.head.id, &self.path);
         self.head.state = match image.set_xattr(MARK, &mark, 0) {
-            Ok(()) => State::Marked,
+            Ok(()) => LogState::Marked,
             // A block device, or a file system that has no such attributes.
-            Err(_) => State::Complete,
+            Err(_) => LogState::Complete,
         };
         image.sync()?;
         let file = self.file.get_mut();
@@ -207,8 +207,8 @@ impl UndoLog {
     /// The change is done, or did not begin.
     pub fn remove(self, image: &Fd) -> io::Result<()> {
         let unmarked = match self.head.state {
-            State::Marked => unmark(image),
-            State::Begun | State::Complete => Ok(()),
+            LogState::Marked => unmark(image),
+            LogState::Begun | LogState::Complete => Ok(()),
         };
         // A mark without its log would be in the way.
         if unmarked.is_err() && matches!(Mark::of(image), Mark::Of { .. }) {
@@ -256,9 +256,9 @@ pub fn roll_back(image: &Path, file: &Fd) -> Result<()> {
         // Each one is removed, or the mark that names it.
         loop {
             match find(image)? {
-                Found::Nothing => return Ok(begun),
-                Found::Stale(log) => log.remove(file)?,
-                Found::Pending(mut log) => {
+                FoundLog::Nothing => return Ok(begun),
+                FoundLog::Stale(log) => log.remove(file)?,
+                FoundLog::Pending(mut log) => {
                     begun |= log.undo(file).map_err(|error| log.failure(&error))?;
                 }
             }

@@ -23,7 +23,7 @@ pub(crate) trait Backing: Send + Sync {
     }
 }
 
-struct Shared {
+struct SharedDevice {
     backing: Box<dyn Backing>,
     name: String,
     node: CString,
@@ -33,7 +33,7 @@ struct Shared {
 /// A block device of the kernel.
 #[derive(Clone)]
 pub struct BlockDevice {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDevice>,
 }
 
 /// The kernel's own directory of device nodes.
@@ -57,7 +57,7 @@ impl BlockDevice {
     pub(crate) fn new(backing: Box<dyn Backing>, name: String) -> io::Result<Self> {
         let node = CString::new(format!("{NODES}/{name}"))?;
         let number = number_of(backing.kernel().system(), &node)?;
-        let shared = Shared {
+        let shared = SharedDevice {
             backing,
             name,
             node,

@@ -62,17 +62,17 @@ pub struct Partition {
 /// A disk of the kernel. It is removed when it and all that uses it is dropped.
 #[derive(Clone)]
 pub struct Disk {
-    shared: Arc<Shared>,
+    shared: Arc<SharedDisk>,
 }
 
-struct Shared {
+struct SharedDisk {
     kernel: Kernel,
     number: i32,
     name: String,
     read_only: bool,
 }
 
-impl Drop for Shared {
+impl Drop for SharedDisk {
     fn drop(&mut self) {
         // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
         let _ = self.kernel.instance().remove_disk(self.number);
@@ -92,7 +92,7 @@ impl Disk {
 
     fn new(kernel: Kernel, (number, name): (i32, String), options: DiskOptions) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedDisk {
                 kernel,
                 number,
                 name,

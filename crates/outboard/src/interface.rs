@@ -20,16 +20,16 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Interface {
-    shared: Arc<Shared>,
+    shared: Arc<SharedInterface>,
 }
 
-struct Shared {
+struct SharedInterface {
     kernel: Kernel,
     number: i32,
     name: String,
 }
 
-impl Drop for Shared {
+impl Drop for SharedInterface {
     fn drop(&mut self) {
         // After a halt it is gone already.
         let _ = self.kernel.instance().remove_interface(self.number);
@@ -59,7 +59,7 @@ impl Kernel {
     pub fn add_interface(&self, description: &str) -> io::Result<Interface> {
         let (number, name) = self.instance().add_interface(&CString::new(description)?)?;
         Ok(Interface {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedInterface {
                 kernel: self.clone(),
                 number,
                 name,

@@ -108,7 +108,7 @@ impl Builder {
         let empty = self.prepared.map_or_else(EmptyInstance::new, Ok)?;
         let instance = empty.boot(self.config)?;
         let kernel = Kernel {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedKernel {
                 system: System::Kernel(instance.clone()),
                 instance,
                 mounts: AtomicU32::new(0),
@@ -132,7 +132,7 @@ fn make_home(system: &System) -> io::Result<()> {
     Ok(())
 }
 
-pub(crate) struct Shared {
+pub(crate) struct SharedKernel {
     instance: Instance,
     /// The same, for calls.
     system: System,
@@ -141,7 +141,7 @@ pub(crate) struct Shared {
     pub(crate) bridge: BridgePlace,
 }
 
-impl Shared {
+impl SharedKernel {
     /// A directory for a new mount, not used before.
     pub(crate) fn mount_directory(&self) -> io::Result<CString> {
         let number = self.mounts.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedKernel {
     fn drop(&mut self) {
         // It was halted, or nobody is there to learn of an error.
         let _ = self.instance.halt();
@@ -166,7 +166,7 @@ impl Drop for Shared {
 /// returns EXDEV.
 #[derive(Clone)]
 pub struct Kernel {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedKernel>,
 }
 
 impl Kernel {

@@ -83,6 +83,6 @@ pub use outboard_sys::signals;
 pub use outboard_sys::{
     end_at_once, end_with_parent, explained, fork, has_no_output, host_memory, ignore, is_ignored,
     make_files_private, matches, process_end, receive_fd, send_fd, set_name, signal_child,
-    signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Entry, Fd,
-    Handle, Inherited, PathFd, SecretFile, System, CONTROL_SIZE,
+    signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Fd, Handle,
+    Inherited, PathFd, RawEntry, SecretFile, System, CONTROL_SIZE,
 };

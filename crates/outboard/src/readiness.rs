@@ -59,7 +59,7 @@ impl Ready {
 }
 
 /// A socket whose readiness can be watched.
-pub trait Source {
+pub trait EventSource {
     /// The descriptor.
     #[doc(hidden)]
     fn descriptor(&self) -> &Fd;
@@ -68,7 +68,7 @@ pub trait Source {
 pub(crate) type Function = Arc<dyn Fn(Ready) + Send + Sync>;
 
 #[derive(Default)]
-struct Table {
+struct WatchTable {
     next: u64,
     functions: HashMap<u64, Function>,
     has_ended: bool,
@@ -77,7 +77,7 @@ struct Table {
 /// The bridge of one kernel.
 pub(crate) struct Bridge {
     epoll: Epoll,
-    table: Mutex<Table>,
+    table: Mutex<WatchTable>,
 }
 
 /// A file that is watched, until this is dropped.
@@ -114,7 +114,7 @@ impl Bridge {
         Ok(bridge)
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, WatchTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

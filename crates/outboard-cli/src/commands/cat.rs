@@ -6,7 +6,7 @@ use crate::commands::operands::{expand_places, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::claimed_size;
 use outboard_transfer::cp::no_contents;
@@ -41,8 +41,8 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
     let mut failures = Failures::default();
     for source in &sources {
         let part = match source {
-            Source::Place(place) => one(session, place, &output, &interrupt),
-            Source::Volume(name) => volume(session, name),
+            CatSource::Place(place) => one(session, place, &output, &interrupt),
+            CatSource::Volume(name) => volume(session, name),
         };
         failures.take(part)?;
         interrupt.check()?;
@@ -51,24 +51,24 @@ pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
 }
 
 /// The source of the bytes that cat writes.
-enum Source {
+enum CatSource {
     Place(Place),
     Volume(ImageName),
 }
 
-fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<Source>> {
+fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<CatSource>> {
     let understand = |operand: &OsStr| match volume_operand(operand) {
-        Some(name) => Ok(Source::Volume(name)),
-        None => image_place(operand).map(Source::Place),
+        Some(name) => Ok(CatSource::Volume(name)),
+        None => image_place(operand).map(CatSource::Place),
     };
     let understood = options.places.iter().map(|operand| understand(operand));
-    let understood = understood.collect::<Result<Vec<Source>>>()?;
+    let understood = understood.collect::<Result<Vec<CatSource>>>()?;
     let mut sources = Vec::new();
     for source in understood {
         match source {
-            Source::Place(place) => {
+            CatSource::Place(place) => {
                 let places = expand_places(session, vec![place], false)?;
-                sources.extend(places.into_iter().map(Source::Place));
+                sources.extend(places.into_iter().map(CatSource::Place));
             }
             volume => sources.push(volume),
         }
@@ -121,11 +121,7 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
     match result {
         Ok(()) => Ok(()),
         Err(Problem::Writing(error)) => Err(error),
-        Err(Problem::Reading(error)) => Err(Error::Failed(format!(
-            "cannot read {}: {}",
-            place.shown(),
-            reason(&error)
-        ))),
+        Err(Problem::Reading(error)) => Err(Error::of_file("cannot read", place.operand(), &error)),
     }
 }
 

@@ -221,7 +221,7 @@ pub fn run(options: &Cp, session: &mut Session, output: &mut Output) -> Result<(
         changes: &changes,
         excluded: &excluded,
         names: names.as_ref().map(|names| names as &dyn NamePrinter),
-        shown: None,
+        operand: None,
     };
     let result = copy(session, &order, &places, &destination, progress::report);
     names.map_or(Ok(()), |names| names.finish())?;

@@ -25,7 +25,7 @@ pub struct Descend {
 }
 
 /// A file that a command shall look at.
-pub struct Found<'a> {
+pub struct VisitedFile<'a> {
     pub tree: &'a Tree,
     pub id: TreeId,
     pub place: Place,
@@ -33,7 +33,7 @@ pub struct Found<'a> {
     pub stat: libc::stat,
 }
 
-impl<'a> Found<'a> {
+impl<'a> VisitedFile<'a> {
     fn new(tree: &'a Tree, id: TreeId, place: Place, opened: io::Result<PathFd>) -> Result<Self> {
         match opened.and_then(|file| Ok((file.stat()?, file))) {
             Ok((stat, file)) => Ok(Self {
@@ -43,10 +43,7 @@ impl<'a> Found<'a> {
                 file,
                 stat,
             }),
-            Err(error) => Err(Error::failed(
-                format!("cannot open {}", place.shown()),
-                &error,
-            )),
+            Err(error) => Err(Error::of_file("cannot open", place.operand(), &error)),
         }
     }
 
@@ -65,7 +62,7 @@ impl<'a> Found<'a> {
     }
 
     pub fn failed(&self, what: &str, error: &io::Error) -> Error {
-        Error::failed(format!("cannot {what} {}", self.place.shown()), error)
+        Error::of_file(&format!("cannot {what}"), self.place.operand(), error)
     }
 }
 
@@ -75,7 +72,7 @@ impl Descend {
         &self,
         session: &mut Session,
         operands: &[OsString],
-        mut visit: impl FnMut(&Found) -> Result<()>,
+        mut visit: impl FnMut(&VisitedFile) -> Result<()>,
     ) -> Result<()> {
         each_place(
             session,
@@ -97,9 +94,9 @@ impl Descend {
 
 /// Shows `visit` what is below a directory, in the order of names.
 fn below(
-    top: &Found,
+    top: &VisitedFile,
     interrupt: &Interrupt,
-    visit: &mut impl FnMut(&Found) -> Result<()>,
+    visit: &mut impl FnMut(&VisitedFile) -> Result<()>,
 ) -> Result<()> {
     let named = Named::find(top.tree, &top.place, true)
         .map_err(|error| top.failed("read directory", &error))?;
@@ -112,7 +109,7 @@ fn below(
             Step::Found(entry) if entry.depth > 0 => {
                 let path = PathBuf::from(OsStr::from_bytes(&entry.path[image..]));
                 let opened = entry.directory.open_path_at(entry.name);
-                let found = Found::new(top.tree, top.id, top.place.with_path(path), opened);
+                let found = VisitedFile::new(top.tree, top.id, top.place.with_path(path), opened);
                 failures.take(found.and_then(|found| visit(&found)))?;
             }
             Step::Found(_) | Step::Left(_) => {}
@@ -123,9 +120,9 @@ fn below(
 }
 
 /// Opens what a place means.
-pub fn look(tree: &Tree, id: TreeId, place: Place, follow: bool) -> Result<Found<'_>> {
+pub fn look(tree: &Tree, id: TreeId, place: Place, follow: bool) -> Result<VisitedFile<'_>> {
     let opened = tree.open_path(place.path(), follow);
-    Found::new(tree, id, place, opened)
+    VisitedFile::new(tree, id, place, opened)
 }
 
 /// The names in a directory, sorted.
@@ -136,7 +133,7 @@ pub fn children(tree: &Tree, place: &Place) -> Result<Vec<Place>> {
             .collect::<io::Result<Vec<Vec<u8>>>>()
     });
     let mut names =
-        names.map_err(|error| Error::failed(format!("cannot list {}", place.shown()), &error))?;
+        names.map_err(|error| Error::of_file("cannot list", place.operand(), &error))?;
     names.sort();
     Ok(names.iter().map(|name| place.below(name)).collect())
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use outboard::Space;
 use outboard_image::{Class, Probe};
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
@@ -87,13 +88,13 @@ impl Row {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Table<'a> {
+struct SizeTable<'a> {
     rows: Vec<Row>,
     #[serde(skip)]
     options: &'a Df,
 }
 
-impl Print for Table<'_> {
+impl Print for SizeTable<'_> {
     fn print(&self, output: &mut Output) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
@@ -125,7 +126,7 @@ pub fn run(options: &Df, session: &mut Session, output: &mut Output) -> Result<(
             rows.extend(failures.take(measure(session, &name))?);
         }
     }
-    output.member("filesystems", &Table { rows, options })?;
+    output.member("filesystems", &SizeTable { rows, options })?;
     failures.finish()
 }
 
@@ -154,10 +155,13 @@ fn file_systems(operand: &OsStr, session: &mut Session) -> Result<Vec<ImageName>
         names.extend(volumes.map(|volume| volume.name));
     }
     if names.is_empty() {
-        return Err(Error::Failed(format!(
-            "{0} has no partition with a known file system (see outboard info {0})",
-            name.shown()
-        )));
+        return Err(Error::known(
+            ErrorKind::NotAFileSystem,
+            format!(
+                "{0} has no partition with a known file system (see outboard info {0})",
+                name.shown()
+            ),
+        ));
     }
     Ok(names)
 }

@@ -115,7 +115,7 @@ impl Usage<'_> {
     ) -> Result<()> {
         let id = session.open(place, false)?;
         let top = Named::find(session.tree(id), place, false)
-            .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+            .map_err(|error| Error::of_file("cannot look at", place.operand(), &error))?;
         let mut walk = Walk::new(top, place.operand(), interrupt.clone());
         // Of each directory on the way, what was counted in it until now.
         let mut sums: Vec<u64> = Vec::new();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reading back what `getfattr` and `getfacl` wrote: sections that begin with "# file: PATH".
 
-use super::descend::{look, Found};
+use super::descend::{look, VisitedFile};
 use super::image_place;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::report;
@@ -63,7 +64,10 @@ impl Dump {
                 });
             } else if !line.is_empty() {
                 let Some(section) = dump.sections.last_mut() else {
-                    let error = Error::Failed("there is no \"# file: PATH\" before it".to_owned());
+                    let error = Error::known(
+                        ErrorKind::Usage,
+                        "there is no \"# file: PATH\" before it".to_owned(),
+                    );
                     return Err(dump.at(number, error));
                 };
                 section.lines.push((number, line.to_vec()));
@@ -75,7 +79,7 @@ impl Dump {
     /// The error of a line, with the line's place.
     pub fn at(&self, number: usize, error: Error) -> Error {
         let text = error.message().unwrap_or_default();
-        Error::Failed(format!("{}:{number}: {text}", self.name))
+        Error::known(error.kind(), format!("{}:{number}: {text}", self.name))
     }
 
     /// Shows `apply` the file of each section. Reports each failure and goes on with the next
@@ -85,7 +89,7 @@ impl Dump {
         session: &mut Session,
         operands: &[OsString],
         follow: bool,
-        mut apply: impl FnMut(&Found, &Section) -> Result<()>,
+        mut apply: impl FnMut(&VisitedFile, &Section) -> Result<()>,
     ) -> Result<()> {
         let [operand] = operands else {
             return Err(Error::Usage(

@@ -72,7 +72,7 @@ impl Change<'_> {
         change: impl Fn(&Entry) -> io::Result<()>,
     ) -> Result<()> {
         let top = Named::find(tree, place, self.follow).map_err(|error| {
-            Error::failed(format!("cannot {} {}", self.what, place.shown()), &error)
+            Error::of_file(&format!("cannot {}", self.what), place.operand(), &error)
         })?;
         let mut walk = Walk::new(top, place.operand(), interrupt.clone());
         let mut failures = Failures::default();

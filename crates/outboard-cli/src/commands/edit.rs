@@ -11,8 +11,9 @@ use super::{image_place, runs_programs, uses_image};
 use clap::Args;
 use outboard::{signal_child, signals, Fd, System, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
-use outboard_transfer::attributes::{self, Target, Wanted, Xattrs};
+use outboard_transfer::attributes::{self, AttributeTarget, Wanted, Xattrs};
 use outboard_transfer::report::Report;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
@@ -121,7 +122,7 @@ impl Original {
     fn read(session: &mut Session, place: &Place) -> Result<(Self, Vec<u8>)> {
         let id = session.open(place, true)?;
         Self::of(session.tree(id), place.path())
-            .map_err(|error| Error::failed(format!("cannot edit {}", place.shown()), &error))
+            .map_err(|error| Error::of_file("cannot edit", place.operand(), &error))
     }
 
     /// The file and its text.
@@ -294,14 +295,16 @@ fn write_back(
     let id = session.open(place, true)?;
     let umask = session.umask();
     let tree = session.tree(id);
-    let failed =
-        |error: io::Error| Error::failed(format!("cannot write {}", place.shown()), &error);
+    let failed = |error: io::Error| Error::of_file("cannot write", place.operand(), &error);
     let (now, text_now) = Original::of(tree, place.path()).map_err(failed)?;
     if now != *original || text_now != before {
-        return Err(Error::Failed(format!(
-            "{} was changed by somebody else meanwhile: it was left as it is now",
-            place.shown()
-        )));
+        return Err(Error::known(
+            ErrorKind::InUse,
+            format!(
+                "{} was changed by somebody else meanwhile: it was left as it is now",
+                place.shown()
+            ),
+        ));
     }
     if let Some(others) = now
         .attributes
@@ -381,7 +384,7 @@ fn keep_attributes(old: &Fd, new: &Fd, attributes: &Attributes) -> io::Result<()
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Vec::new(),
         other => other?,
     };
-    let (report, target) = (Report::default(), Target::Open(new));
+    let (report, target) = (Report::default(), AttributeTarget::Open(new));
     let xattrs = OldXattrs { old, names };
     attributes::keep(
         &report,
@@ -404,7 +407,7 @@ struct OldXattrs<'a> {
 }
 
 impl Xattrs for OldXattrs<'_> {
-    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
         for name in self.names.iter().filter(|name| chosen(name)) {
             let value = self.old.xattr(name);
             if value

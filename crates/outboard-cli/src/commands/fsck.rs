@@ -6,6 +6,7 @@ use crate::output::Output;
 use crate::record::Bytes;
 use clap::Args;
 use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::reported::report;
 use outboard_sandbox::tool::{Call, Tool, ToolFile};
 use outboard_volume::address::ImageName;
@@ -286,11 +287,17 @@ fn check(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<u
     let mut volume = ToolVolume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
     let checker = Checker::find(kind).ok_or_else(|| {
-        Error::Failed(format!("{}: there is no checker of {kind}", volume.shown()))
+        Error::known(
+            ErrorKind::Unsupported,
+            format!("{}: there is no checker of {kind}", volume.shown()),
+        )
     })?;
     let words = checker.words(mode).ok_or_else(|| {
         let tool = checker.tool.name;
-        Error::Failed(format!("{}: {tool} can only check (-n)", volume.shown()))
+        Error::known(
+            ErrorKind::Unsupported,
+            format!("{}: {tool} can only check (-n)", volume.shown()),
+        )
     })?;
     let shown = volume.shown();
     let is_json = output.is_json();
@@ -329,7 +336,7 @@ fn replay(session: &mut Session, name: &ImageName) -> Result<ImageLock> {
     apart(session, &uses_image(name, true), |session| {
         let index = session.mount(name, true)?;
         let synced = session.mounted(index).sync();
-        synced.map_err(|error| Error::failed(format!("cannot replay {}", name.shown()), &error))
+        synced.map_err(|error| Error::of_file("cannot replay", name.operand(), &error))
     })?;
     Ok(lock)
 }

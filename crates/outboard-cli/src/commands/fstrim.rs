@@ -7,6 +7,7 @@ use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format;
 use outboard_volume::address::ImageName;
 use outboard_volume::session::Session;
@@ -68,10 +69,13 @@ fn trim(session: &mut Session, name: &ImageName, minimum: u64) -> Result<u64> {
         root.trim_file_system(minimum)
     });
     trimmed.map_err(|error| match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOTTY) => Error::Failed(format!(
-            "{}: file systems of type {kind} cannot tell which blocks are free",
-            name.shown()
-        )),
-        _ => Error::failed(format!("cannot trim {}", name.shown()), &error),
+        Some(libc::EOPNOTSUPP | libc::ENOTTY) => Error::known(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: file systems of type {kind} cannot tell which blocks are free",
+                name.shown()
+            ),
+        ),
+        _ => Error::of_file("cannot trim", name.operand(), &error),
     })
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard getfacl`.
 
-use super::descend::{Descend, Found};
+use super::descend::{Descend, VisitedFile};
 use super::owner_names::OwnerNames;
 use crate::output::{Output, Print};
 use crate::record::{Bytes, Ownership};
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{shown, Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::octal::quote;
@@ -57,7 +58,7 @@ pub struct Getfacl {
 }
 
 /// The list of a file. `None`: it has none, or its file system knows none.
-pub fn list(found: &Found, attribute: &CStr) -> Result<Option<Acl>> {
+pub fn list(found: &VisitedFile, attribute: &CStr) -> Result<Option<Acl>> {
     let value = match found.file.xattr(attribute) {
         Ok(value) => value,
         Err(error) => {
@@ -70,18 +71,21 @@ pub fn list(found: &Found, attribute: &CStr) -> Result<Option<Acl>> {
     let list = Acl::decode(&value);
     list.map(Some).ok_or_else(|| {
         let place = found.place.shown();
-        Error::Failed(format!("{place} has a broken access control list"))
+        Error::known(
+            ErrorKind::Damaged,
+            format!("{place} has a broken access control list"),
+        )
     })
 }
 
 /// The list for access of a file, which always has one: at least what its mode says.
-pub fn access_list(found: &Found) -> Result<Acl> {
+pub fn access_list(found: &VisitedFile) -> Result<Acl> {
     let list = list(found, ACCESS)?;
     Ok(list.unwrap_or_else(|| Acl::of_mode(found.stat.st_mode)))
 }
 
 /// The list that new files in a directory get; empty: none.
-pub fn default_list(found: &Found) -> Result<Acl> {
+pub fn default_list(found: &VisitedFile) -> Result<Acl> {
     match found.kind() {
         libc::S_IFDIR => Ok(list(found, DEFAULT)?.unwrap_or_default()),
         _ => Ok(Acl::default()),
@@ -122,14 +126,14 @@ struct Shown<'a> {
     options: &'a Getfacl,
     accounts: &'a Accounts,
     terminal: bool,
-    found: &'a Found<'a>,
+    found: &'a VisitedFile<'a>,
     access: Option<Acl>,
     default: Option<Acl>,
 }
 
 /// The lists of a file as JSON.
 #[derive(Serialize)]
-struct Record<'a> {
+struct AclRecord<'a> {
     #[serde(flatten)]
     path: Bytes<'static>,
     /// The 12 bits of permissions.
@@ -149,7 +153,7 @@ struct List<'a> {
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct EntryRecord<'a> {
     tag: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<u32>,
@@ -172,7 +176,7 @@ impl Serialize for List<'_> {
                 Who::Mask => ("mask", None, None),
                 Who::Other => ("other", None, None),
             };
-            list.serialize_element(&Entry {
+            list.serialize_element(&EntryRecord {
                 tag,
                 id,
                 name: names.zip(id).and_then(|(names, id)| names.known(id)),
@@ -189,7 +193,7 @@ impl Serialize for Shown<'_> {
         let stat = &self.found.stat;
         let accounts = self.accounts;
         let list = |list| List { list, accounts };
-        let record = Record {
+        let record = AclRecord {
             path: Bytes::new("path", self.found.place.operand()),
             mode: stat.st_mode & 0o7777,
             owner: Ownership::new(stat, accounts),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard getfattr`.
 
-use super::descend::{look, Descend, Found};
+use super::descend::{look, Descend, VisitedFile};
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use base64::engine::general_purpose::STANDARD;
@@ -106,7 +106,7 @@ fn pattern(text: &str) -> Result<Option<Regex>> {
 }
 
 /// The names that are to be shown, sorted.
-fn names(options: &Getfattr, pattern: &Option<Regex>, found: &Found) -> Result<Vec<CString>> {
+fn names(options: &Getfattr, pattern: &Option<Regex>, found: &VisitedFile) -> Result<Vec<CString>> {
     if let Some(name) = &options.name {
         return Ok(vec![super::setfattr::attribute(name)?]);
     }
@@ -128,7 +128,7 @@ fn names(options: &Getfattr, pattern: &Option<Regex>, found: &Found) -> Result<V
 fn show(
     options: &Getfattr,
     pattern: &Option<Regex>,
-    found: &Found,
+    found: &VisitedFile,
     output: &mut Output,
 ) -> Result<()> {
     let with_values = options.dump || options.name.is_some() || options.only_values;
@@ -177,7 +177,7 @@ impl Serialize for Attribute {
 /// The attributes of a file.
 struct Shown<'a> {
     options: &'a Getfattr,
-    found: &'a Found<'a>,
+    found: &'a VisitedFile<'a>,
     attributes: Vec<Attribute>,
 }
 
@@ -220,7 +220,7 @@ impl Print for Shown<'_> {
     }
 }
 
-fn value(found: &Found, name: &CString) -> Result<Vec<u8>> {
+fn value(found: &VisitedFile, name: &CString) -> Result<Vec<u8>> {
     found.file.xattr(name).map_err(|error| {
         let name = outboard_sandbox::format::escaped(name.to_bytes());
         match error.raw_os_error() {

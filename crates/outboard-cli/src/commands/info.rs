@@ -11,7 +11,7 @@ use outboard_sandbox::error::Result;
 use outboard_sandbox::format;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::{unusable, Image};
-use outboard_volume::layers::listing::Volume;
+use outboard_volume::layers::listing::ListedVolume;
 use outboard_volume::session::Session;
 use serde::Serialize;
 use std::ffi::OsString;
@@ -157,7 +157,7 @@ struct VolumeReport {
 }
 
 impl VolumeReport {
-    fn new(volume: &Volume, session: &mut Session) -> Self {
+    fn new(volume: &ListedVolume, session: &mut Session) -> Self {
         let mut content = volume.probe.as_ref().map(Content::new);
         if let Some(content) = content.as_mut().filter(|content| content.is_file_system()) {
             content.measure(session, &volume.name);

@@ -5,6 +5,7 @@ use crate::commands::image_place;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
@@ -45,13 +46,13 @@ pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
     let link = image_place(link)?;
     let targets = targets
         .iter()
-        .map(|target| Target::parse(target, options.symbolic))
+        .map(|target| LinkTarget::parse(target, options.symbolic))
         .collect::<Result<Vec<_>>>()?;
     let id = session.open(&link, true)?;
     let into = is_target_directory(session.tree(id), &link, options.no_dereference);
     if targets.len() > 1 && !into {
         let text = format!("{} is not a directory", link.shown());
-        return Err(Error::Failed(text));
+        return Err(Error::known(ErrorKind::Usage, text));
     }
     let mut failures = Failures::default();
     for target in &targets {
@@ -65,15 +66,15 @@ pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
 }
 
 /// The target of a link.
-enum Target {
+enum LinkTarget {
     Text(CString),
     File(Place),
 }
 
-impl Target {
+impl LinkTarget {
     fn parse(operand: &OsStr, symbolic: bool) -> Result<Self> {
         if !symbolic {
-            return image_place(operand).map(Target::File);
+            return image_place(operand).map(LinkTarget::File);
         }
         if let Place::Image(_, path) = Place::find(operand) {
             return Err(Error::Usage(format!(
@@ -82,14 +83,14 @@ impl Target {
             )));
         }
         let text = CString::new(operand.as_bytes());
-        text.map(Target::Text)
+        text.map(LinkTarget::Text)
             .map_err(|_| Error::Usage("the text of a symbolic link has a NUL in it".to_owned()))
     }
 
     fn text(&self) -> &[u8] {
         match self {
-            Target::Text(text) => text.to_bytes(),
-            Target::File(place) => place.path().as_os_str().as_bytes(),
+            LinkTarget::Text(text) => text.to_bytes(),
+            LinkTarget::File(place) => place.path().as_os_str().as_bytes(),
         }
     }
 }
@@ -103,32 +104,32 @@ fn make(
     options: &Ln,
     session: &mut Session,
     id: TreeId,
-    target: &Target,
+    target: &LinkTarget,
     place: &Place,
 ) -> Result<()> {
-    let failed =
-        |error: io::Error| Error::failed(format!("cannot make link {}", place.shown()), &error);
+    let failed = |error: io::Error| Error::of_file("cannot make link", place.operand(), &error);
     let file = match target {
-        Target::Text(_) => None,
-        Target::File(file) if session.open(file, true)? != id => {
-            return Err(Error::Failed(format!(
+        LinkTarget::Text(_) => None,
+        LinkTarget::File(file) if session.open(file, true)? != id => {
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "cannot make link {}: {} is in another file system (copy it with outboard cp, or \
                  use ln -s)",
                 place.shown(),
                 file.shown()
-            )));
+            ),
+            ));
         }
-        Target::File(file) => {
+        LinkTarget::File(file) => {
             let found = Named::to_change(session.tree(id), file);
-            Some(found.map_err(|error| {
-                Error::failed(format!("cannot link to {}", file.shown()), &error)
-            })?)
+            Some(found.map_err(|error| Error::of_file("cannot link to", file.operand(), &error))?)
         }
     };
     let link = |directory: &Fd, name: &CStr| match (target, &file) {
-        (Target::Text(text), _) => directory.make_symlink_at(text, name),
+        (LinkTarget::Text(text), _) => directory.make_symlink_at(text, name),
         (_, Some((source, old))) => source.link_at(old, directory, name, 0),
-        (Target::File(_), None) => Ok(()),
+        (LinkTarget::File(_), None) => Ok(()),
     };
     let (directory, name) = Named::to_change(session.tree(id), place).map_err(failed)?;
     // A link has no slash at its end, whatever is to be there.

@@ -10,9 +10,9 @@ use crate::record::File;
 use clap::Args;
 use outboard::{DirEntry, FileType, ReadDir, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::reported::Reported;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{ACCESS, DEFAULT};
 use outboard_volume::address::Place;
@@ -231,9 +231,8 @@ impl Listing<'_> {
 
     /// Tells of something that could not be listed.
     fn complain(&mut self, place: &Place, error: &io::Error) {
-        let what = format!("cannot list {}", place.shown());
         self.failures
-            .tell(Reported::of_file(what, place.operand(), error));
+            .tell(Failure::of_file("cannot list", place.operand(), error));
     }
 
     /// The line of an operand that is not a directory. A link to a directory counts as one

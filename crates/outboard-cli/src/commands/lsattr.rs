@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard lsattr`, and the letters of inode flags.
 
-use super::descend::{children, look, Found};
+use super::descend::{children, look, VisitedFile};
 use super::each::each_place;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
@@ -88,14 +88,14 @@ pub struct Lsattr {
 }
 
 /// Opens a file to get at its flags. EOPNOTSUPP: it is neither a file nor a directory.
-pub fn open(found: &Found) -> io::Result<Fd> {
+pub fn open(found: &VisitedFile) -> io::Result<Fd> {
     match found.kind() {
         libc::S_IFREG | libc::S_IFDIR => found.file.open(libc::O_RDONLY | libc::O_NONBLOCK),
         _ => Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
     }
 }
 
-pub fn flags_of(found: &Found) -> Result<u32> {
+pub fn flags_of(found: &VisitedFile) -> Result<u32> {
     let flags = open(found).and_then(|file| file.inode_flags());
     flags.map_err(|error| match error.raw_os_error() {
         Some(libc::ENOTTY) => {
@@ -296,7 +296,7 @@ impl Listing<'_> {
         self.output.line([b"\n".as_slice(), &path, b":"].concat())
     }
 
-    fn line(&mut self, found: &Found) -> Result<()> {
+    fn line(&mut self, found: &VisitedFile) -> Result<()> {
         self.output.item(&Flags {
             place: &found.place,
             flags: flags_of(found)?,

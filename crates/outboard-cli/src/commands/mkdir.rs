@@ -47,7 +47,7 @@ fn make(options: &Mkdir, session: &mut Session, place: &Place) -> Result<()> {
 }
 
 fn failure(place: &Place, error: &io::Error) -> Error {
-    Error::failed(format!("cannot make directory {}", place.shown()), error)
+    Error::of_file("cannot make directory", place.operand(), error)
 }
 
 fn make_one(tree: &Tree, path: &Path, change: Option<&ModeChange>, umask: u32) -> io::Result<()> {

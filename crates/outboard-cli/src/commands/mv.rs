@@ -8,7 +8,8 @@ use crate::commands::progress;
 use crate::commands::rm::remove_tree;
 use clap::Args;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{reason, Error, Failures, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::cp;
 use outboard_transfer::operand::{
@@ -53,7 +54,7 @@ pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
     let into = into.is_ok_and(|found| found.is_dir());
     if sources.len() > 1 && !into {
         let text = format!("{} is not a directory", destination.shown());
-        return Err(Error::Failed(text));
+        return Err(Error::known(ErrorKind::Usage, text));
     }
     let mut failures = Failures::default();
     for source in &sources {
@@ -81,18 +82,18 @@ fn movable(operand: &OsString) -> Result<Place> {
 }
 
 /// A name in an open directory of a mounted file system.
-struct End {
+struct MovedName {
     id: TreeId,
     directory: Fd,
     name: CString,
 }
 
-impl End {
+impl MovedName {
     fn find(session: &mut Session, place: &Place) -> Result<Self> {
         let id = session.open(place, true)?;
         let found = Named::to_change(session.tree(id), place);
-        let (directory, name) = found
-            .map_err(|error| Error::failed(format!("cannot move {}", place.shown()), &error))?;
+        let (directory, name) =
+            found.map_err(|error| Error::of_file("cannot move", place.operand(), &error))?;
         Ok(Self {
             id,
             directory,
@@ -102,11 +103,13 @@ impl End {
 }
 
 fn failure(source: &Place, new: &Place, error: &io::Error) -> Error {
-    let (source, new) = (source.shown(), new.shown());
-    Error::Failed(match error.raw_os_error() {
-        Some(libc::EINVAL) => format!("cannot move {source} into itself, {new}"),
-        _ => format!("cannot move {source} to {new}: {}", reason(error)),
-    })
+    let (from, to) = (source.shown(), new.shown());
+    let failure = Failure::of(error);
+    let failure = match error.raw_os_error() {
+        Some(libc::EINVAL) => failure.with_message(format!("cannot move {from} into itself, {to}")),
+        _ => failure.after(format!("cannot move {from} to {to}")),
+    };
+    Error::from(failure.with_path(source.operand()))
 }
 
 fn move_one(
@@ -116,8 +119,8 @@ fn move_one(
     new: &Place,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let to = End::find(session, new)?;
-    let from = End::find(session, source)?;
+    let to = MovedName::find(session, new)?;
+    let from = MovedName::find(session, source)?;
     let failed = |error: &io::Error| failure(source, new, error);
     let stat = from.directory.stat_at(&from.name, ITSELF);
     let stat = stat.map_err(|error| failed(&error))?;
@@ -145,7 +148,7 @@ fn move_one(
 
 /// Renames. If both names already mean the same file, the system call does nothing and calls it
 /// success: they are hard links, or differ in case only, on a file system that ignores that.
-fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
+fn rename(from: &MovedName, to: &MovedName, stat: &libc::stat) -> io::Result<()> {
     if let Ok(old) = to.directory.stat_at(&to.name, ITSELF) {
         if (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino) {
             let several = stat.st_nlink > 1 && !is_directory(stat);
@@ -160,7 +163,7 @@ fn rename(from: &End, to: &End, stat: &libc::stat) -> io::Result<()> {
 }
 
 /// Renames with a third name in between.
-fn rename_by_detour(from: &End, to: &End) -> io::Result<()> {
+fn rename_by_detour(from: &MovedName, to: &MovedName) -> io::Result<()> {
     let directory = &from.directory;
     let rename = |old: &CStr, new: &CStr| directory.rename_at(old, directory, new, 0);
     let (between, ()) = with_new_name(directory, |name| rename(&from.name, name))?;
@@ -172,7 +175,12 @@ fn rename_by_detour(from: &End, to: &End) -> io::Result<()> {
 }
 
 /// Whether a copy may take a name: what rename() says, before much is copied.
-fn check_replaceable(to: &End, tree: &Tree, new: &Place, stat: &libc::stat) -> io::Result<()> {
+fn check_replaceable(
+    to: &MovedName,
+    tree: &Tree,
+    new: &Place,
+    stat: &libc::stat,
+) -> io::Result<()> {
     let Ok(old) = to.directory.stat_at(&to.name, ITSELF) else {
         return Ok(());
     };
@@ -186,7 +194,7 @@ fn check_replaceable(to: &End, tree: &Tree, new: &Place, stat: &libc::stat) -> i
 }
 
 /// Makes a complete and durable copy with the new name, or none.
-fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -> Result<()> {
+fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &MovedName) -> Result<()> {
     let failed = |error: &io::Error| failure(source, new, error);
     let made = with_new_name(&to.directory, |name| {
         to.directory.make_directory_at(name, 0o700)
@@ -218,7 +226,7 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &End) -
 }
 
 /// Gives the copy its name, and removes the directory where it was made.
-fn take_name(source: &Place, to: &End, beside: &CString) -> io::Result<()> {
+fn take_name(source: &Place, to: &MovedName, beside: &CString) -> io::Result<()> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let directory = to.directory.open_at(beside, flags, 0)?;
     let name = CString::new(base_name(source.path().as_os_str().as_bytes()))?;
@@ -228,7 +236,7 @@ fn take_name(source: &Place, to: &End, beside: &CString) -> io::Result<()> {
 }
 
 /// Removes the copy of a source that stays where it is, also after an interrupt.
-fn discard(to: &End, beside: CString, shown: &Place) {
+fn discard(to: &MovedName, beside: CString, shown: &Place) {
     let top = to.directory.duplicate().and_then(|directory| {
         Ok(Named {
             stat: directory.stat_at(&beside, ITSELF)?,

@@ -3,6 +3,7 @@
 
 use super::{image_place, is_image_file};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
 use outboard_volume::address::{ImageName, Place};
@@ -80,11 +81,14 @@ fn check_unambiguous(
         let shown = name.shown();
         format!("\n  outboard {command} {shown}:/   ({kind})")
     });
-    Err(Error::Failed(format!(
-        "{} has several file systems: name one of them{}",
-        name.shown(),
-        lines.collect::<String>()
-    )))
+    Err(Error::known(
+        ErrorKind::Ambiguous,
+        format!(
+            "{} has several file systems: name one of them{}",
+            name.shown(),
+            lines.collect::<String>()
+        ),
+    ))
 }
 
 /// The places that operands mean, which must be in images. `write`: whether the command changes
@@ -145,9 +149,10 @@ pub fn expand_paths(
 /// Why a pattern has no files, and what to do.
 fn unresolved(pattern: &str, image: &Place, why: Unresolved) -> Error {
     match why {
-        Unresolved::NoMatch => Error::Failed(format!(
-            "no file matches {pattern} (--no-glob takes names as they are written)"
-        )),
+        Unresolved::NoMatch => Error::known(
+            ErrorKind::NotFound,
+            format!("no file matches {pattern} (--no-glob takes names as they are written)"),
+        ),
         Unresolved::TooMany => Error::Failed(format!(
             "{pattern} matches too many files, or is compared with too many: name a directory, or \
              use outboard find"

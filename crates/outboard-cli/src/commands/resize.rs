@@ -14,6 +14,7 @@ use clap::Args;
 use outboard::{Fd, Mount};
 use outboard_image::partition::{Partition, Table, TableKind};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::size as size_text;
 use outboard_sandbox::interrupt::without_stop;
 use outboard_sandbox::tool::{Tool, ToolFile};
@@ -85,13 +86,13 @@ enum Method {
 }
 
 /// Why a file system was not resized.
-struct Failure {
+struct ResizeFailure {
     error: Error,
     /// A kernel was changing it and did not end in order: its journal may have some of the growth.
     half_changed: bool,
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ResizeFailure {
     fn from(error: Error) -> Self {
         Self {
             error,
@@ -100,7 +101,7 @@ impl From<Error> for Failure {
     }
 }
 
-type Resized = std::result::Result<(), Failure>;
+type Resized = std::result::Result<(), ResizeFailure>;
 
 /// To what size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,12 +168,15 @@ fn change(options: &Resize, session: &mut Session, name: &ImageName) -> Result<(
     }
     let wanted = holder.rounded(wanted);
     if method == Method::Btrfs && wanted < LEAST_BTRFS {
-        return Err(Error::Failed(format!(
-            "{}: {} is too small, the least size of btrfs is {}",
-            volume.shown(),
-            size_text(wanted),
-            size_text(LEAST_BTRFS)
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!(
+                "{}: {} is too small, the least size of btrfs is {}",
+                volume.shown(),
+                size_text(wanted),
+                size_text(LEAST_BTRFS)
+            ),
+        ));
     }
     match wanted < now {
         true => shrink(session, &volume.name, method, &holder, Goal::Bytes(wanted)),
@@ -193,7 +197,7 @@ fn grow(
     }
     let before = size_of_image(session, volume.path())?;
     let grown = without_stop(|| holder.grow(session, volume, size))
-        .map_err(Failure::from)
+        .map_err(ResizeFailure::from)
         .and_then(|()| method.resize(session, &volume.name, Goal::Fill));
     match grown {
         Ok(()) => Ok(()),
@@ -355,10 +359,13 @@ impl Holder {
             return Ok(Self::Layer);
         };
         if table.kind == TableKind::Apple || is_logical(table, number) {
-            return Err(Error::Failed(format!(
-                "{}: logical partitions, and those of Apple's tables, cannot be resized",
-                volume.shown()
-            )));
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{}: logical partitions, and those of Apple's tables, cannot be resized",
+                    volume.shown()
+                ),
+            ));
         }
         let after = |partition: &&Partition| partition.start > range.start;
         let others = table.partitions.iter().filter(after);
@@ -391,11 +398,14 @@ impl Holder {
         match self {
             Self::Image => set_image_size(session, volume.path(), size),
             Self::Slot(slot) => slot.grow(session, volume, size),
-            Self::Layer => Err(Error::Failed(format!(
-                "{} has room for {} only: make its container larger first, with its own tools",
-                volume.shown(),
-                size_text(volume.range.size)
-            ))),
+            Self::Layer => Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{} has room for {} only: make its container larger first, with its own tools",
+                    volume.shown(),
+                    size_text(volume.range.size)
+                ),
+            )),
         }
     }
 
@@ -438,18 +448,24 @@ impl Slot {
     fn grow(&self, session: &mut Session, volume: &ToolVolume, size: u64) -> Result<()> {
         let (path, shown) = (volume.path(), volume.shown());
         if !self.is_gpt() && self.start.saturating_add(size) > sfdisk::MBR_END {
-            return Err(Error::Failed(format!(
-                "{shown}: in an MBR no partition ends behind {}",
-                size_text(sfdisk::MBR_END)
-            )));
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{shown}: in an MBR no partition ends behind {}",
+                    size_text(sfdisk::MBR_END)
+                ),
+            ));
         }
         let room = self.room().max(volume.range.size);
         if size > room {
             if self.next.is_some() {
-                return Err(Error::Failed(format!(
-                    "{shown} has room for {} only: another partition follows it",
-                    size_text(room)
-                )));
+                return Err(Error::known(
+                    ErrorKind::NoSpace,
+                    format!(
+                        "{shown} has room for {} only: another partition follows it",
+                        size_text(room)
+                    ),
+                ));
             }
             set_image_size(session, path, self.whole_with(size))?;
         }
@@ -522,11 +538,14 @@ impl Method {
             "xfs" => Self::Xfs,
             "btrfs" if volume.probe.detail.is_empty() => Self::Btrfs,
             kind => {
-                return Err(Error::Failed(format!(
-                    "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a \
+                return Err(Error::known(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a \
                      {0}:/ NEW:/",
-                    volume.shown()
-                )))
+                        volume.shown()
+                    ),
+                ))
             }
         })
     }
@@ -554,16 +573,22 @@ impl Method {
             (Self::Btrfs, Goal::Bytes(size)) => {
                 by_kernel(session, volume, |root| root.resize_btrfs(size))
             }
-            (Self::Btrfs, Goal::Least) => Err(Error::Failed(format!(
-                "{}: say the size; how small btrfs can be is not known before",
-                volume.shown()
-            ))
+            (Self::Btrfs, Goal::Least) => Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{}: say the size; how small btrfs can be is not known before",
+                    volume.shown()
+                ),
+            )
             .into()),
-            (Self::F2fs | Self::Xfs, _) => Err(Error::Failed(format!(
+            (Self::F2fs | Self::Xfs, _) => Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "{}: {} cannot shrink; make a smaller image, and copy: outboard cp -a {0}:/ NEW:/",
                 volume.shown(),
                 volume.probe.kind
-            ))
+            ),
+            )
             .into()),
         }
     }
@@ -590,7 +615,7 @@ fn by_kernel(
     // A result arrives only after an unmount without errors.
     match apart(session, &access, |session| Ok(resize(session))) {
         Ok(resized) => Ok(resized?),
-        Err(error) => Err(Failure {
+        Err(error) => Err(ResizeFailure {
             half_changed: !matches!(error, Error::Interrupted(_)),
             error,
         }),
@@ -600,7 +625,10 @@ fn by_kernel(
 fn cannot_resize(volume: &ToolVolume, error: &io::Error) -> Error {
     let shown = volume.shown();
     match error.raw_os_error() {
-        Some(libc::ENOSPC) => Error::Failed(format!("{shown}: more than this is used")),
+        Some(libc::ENOSPC) => Error::known(
+            ErrorKind::NoSpace,
+            format!("{shown}: more than this is used"),
+        ),
         _ => Error::failed(format!("cannot resize {shown}"), error),
     }
 }

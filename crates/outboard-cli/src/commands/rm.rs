@@ -4,6 +4,7 @@
 use crate::commands::each::each_place;
 use clap::Args;
 use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::{is_directory, Named, ITSELF};
 use outboard_transfer::walk::{EntryText, Step, Walk};
@@ -43,8 +44,7 @@ pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
 
 fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {
     let id = session.open(place, true)?;
-    let failed =
-        |error: &io::Error| Error::failed(format!("cannot remove {}", place.shown()), error);
+    let failed = |error: &io::Error| Error::of_file("cannot remove", place.operand(), error);
     let found = Named::to_change(session.tree(id), place).and_then(|(directory, name)| {
         Ok(Named {
             stat: directory.stat_at(&name, ITSELF)?,
@@ -64,10 +64,10 @@ fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interr
         (true, _) if options.recursive => return remove_tree(file, place, interrupt),
         (true, true) => libc::AT_REMOVEDIR,
         (true, false) => {
-            return Err(Error::Failed(format!(
-                "{} is a directory: remove it with -r",
-                place.shown()
-            )))
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("{} is a directory: remove it with -r", place.shown()),
+            ))
         }
     };
     let removed = file.directory.unlink_at(&file.name, flags);

@@ -35,9 +35,7 @@ fn remove(options: &Rmdir, session: &mut Session, place: &Place) -> Result<()> {
     while let Some(place) = next {
         Named::to_change(tree, &place)
             .and_then(|(directory, name)| directory.unlink_at(&name, libc::AT_REMOVEDIR))
-            .map_err(|error| {
-                Error::failed(format!("cannot remove directory {}", place.shown()), &error)
-            })?;
+            .map_err(|error| Error::of_file("cannot remove directory", place.operand(), &error))?;
         let above = Some(place.parent());
         next = above.filter(|above| options.parents && above.path() != Path::new("/"));
     }

@@ -88,7 +88,7 @@ impl RunScript {
 
 /// Lines that can be run in one session.
 #[derive(Default)]
-struct Part<'a> {
+struct ScriptPart<'a> {
     text: &'a [u8],
     /// Lines before it.
     before: u64,
@@ -107,8 +107,8 @@ fn access_of(line: &[u8]) -> HostAccess {
 }
 
 /// Lines that run other programs are each a part, and so is what is between them.
-fn parts(text: &[u8]) -> Vec<Part<'_>> {
-    let mut parts: Vec<Part> = Vec::new();
+fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
+    let mut parts: Vec<ScriptPart> = Vec::new();
     let mut start = 0;
     for (number, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let access = access_of(line);
@@ -118,7 +118,7 @@ fn parts(text: &[u8]) -> Vec<Part<'_>> {
                 last.access.add(access);
                 last.text = &text[start - last.text.len()..end];
             }
-            _ => parts.push(Part {
+            _ => parts.push(ScriptPart {
                 text: &text[start..end],
                 before: number as u64,
                 access,

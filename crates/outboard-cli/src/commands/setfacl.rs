@@ -4,12 +4,13 @@
 //! The command line becomes a plan: steps that change each file's two lists, in order. Masks are
 //! computed after them, unless one was given.
 
-use super::descend::{Descend, Found};
+use super::descend::{Descend, VisitedFile};
 use super::dump::{text_of, Dump, Section};
 use super::getfacl::{access_list, default_list};
 use super::writes_images;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::accounts::{Accounts, Names};
@@ -347,7 +348,7 @@ impl Draft {
     }
 }
 
-fn change(options: &Setfacl, found: &Found, plan: &[Step]) -> Result<()> {
+fn change(options: &Setfacl, found: &VisitedFile, plan: &[Step]) -> Result<()> {
     let directory = found.kind() == libc::S_IFDIR;
     let mut access = Draft::new(access_list(found)?);
     let mut default = Draft::new(default_list(found)?);
@@ -363,9 +364,10 @@ fn change(options: &Setfacl, found: &Found, plan: &[Step]) -> Result<()> {
     }
     let malformed = |why| {
         let place = found.place.shown();
-        Error::Failed(format!(
-            "cannot change the access control list of {place}: {why}"
-        ))
+        Error::known(
+            ErrorKind::Usage,
+            format!("cannot change the access control list of {place}: {why}"),
+        )
     };
     if access.changed {
         if let Some(why) = access.finish(options) {
@@ -403,7 +405,7 @@ fn complete(default: &mut Acl, access: &Acl) {
     }
 }
 
-fn write(found: &Found, attribute: &CStr, list: &Acl) -> Result<()> {
+fn write(found: &VisitedFile, attribute: &CStr, list: &Acl) -> Result<()> {
     let done = match list.is_empty() {
         false => found.file.set_xattr(attribute, &list.encode()),
         true => match found.file.remove_xattr(attribute) {
@@ -449,7 +451,7 @@ impl Header {
     }
 
     /// The owner goes first: its change takes bits of the mode away, which come last.
-    fn set_owner(&self, found: &Found) -> io::Result<()> {
+    fn set_owner(&self, found: &VisitedFile) -> io::Result<()> {
         let owner = self.owner.unwrap_or(found.stat.st_uid);
         let group = self.group.unwrap_or(found.stat.st_gid);
         match (owner, group) == (found.stat.st_uid, found.stat.st_gid) {
@@ -458,7 +460,7 @@ impl Header {
         }
     }
 
-    fn set_special(&self, found: &Found) -> io::Result<()> {
+    fn set_special(&self, found: &VisitedFile) -> io::Result<()> {
         let special = self.special.unwrap_or(0);
         let mode = found.file.stat()?.st_mode & 0o7777;
         match mode & 0o7000 == special {
@@ -468,7 +470,7 @@ impl Header {
     }
 }
 
-fn restore(found: &Found, section: &Section, accounts: &Accounts) -> Result<()> {
+fn restore(found: &VisitedFile, section: &Section, accounts: &Accounts) -> Result<()> {
     let header = Header::read(section, accounts)?;
     let lines: Vec<String> = section
         .lines
@@ -488,7 +490,10 @@ fn restore(found: &Found, section: &Section, accounts: &Accounts) -> Result<()> 
     for list in [&access, &default] {
         if let Some(why) = list.problem().filter(|_| !list.is_empty()) {
             let place = found.place.shown();
-            return Err(Error::Failed(format!("no list for {place}: {why}")));
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("no list for {place}: {why}"),
+            ));
         }
     }
     let failed = |error: io::Error| found.failed("change the owner or mode of", &error);

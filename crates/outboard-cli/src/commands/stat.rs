@@ -36,7 +36,7 @@ pub fn run(options: &Stat, session: &mut Session, output: &mut Output) -> Result
     // Text has the numbers of owners alone.
     let mut names = OwnerNames::new(output.is_json());
     for place in &places {
-        let found = Found::look(session, place, options.follow, &mut names);
+        let found = StatOperand::look(session, place, options.follow, &mut names);
         if let Some(found) = failures.take(found)? {
             output.item(&found)?;
         }
@@ -44,7 +44,7 @@ pub fn run(options: &Stat, session: &mut Session, output: &mut Output) -> Result
     failures.finish()
 }
 
-struct Found {
+struct StatOperand {
     place: Place,
     stat: libc::stat,
     born: Option<(i64, i64)>,
@@ -58,7 +58,7 @@ fn birth(directory: &Fd, name: &CString, flags: i32) -> Option<(i64, i64)> {
     known.then(|| (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec.into()))
 }
 
-impl Found {
+impl StatOperand {
     fn look(
         session: &mut Session,
         place: &Place,
@@ -67,8 +67,7 @@ impl Found {
     ) -> Result<Self> {
         let id = session.open(place, false)?;
         let tree = session.tree(id);
-        let failed =
-            |error: io::Error| Error::failed(format!("cannot stat {}", place.shown()), &error);
+        let failed = |error: io::Error| Error::of_file("cannot stat", place.operand(), &error);
         let (directory, name) = if follow {
             let file = tree.open_fd(place.path(), libc::O_PATH, 0);
             (file.map_err(failed)?, CString::default())
@@ -159,7 +158,7 @@ impl Found {
     }
 }
 
-impl Serialize for Found {
+impl Serialize for StatOperand {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let path = self.place.operand();
         let mut file = File::new(path, &self.stat, self.target.as_deref(), &self.accounts);
@@ -169,7 +168,7 @@ impl Serialize for Found {
     }
 }
 
-impl Print for Found {
+impl Print for StatOperand {
     fn print(&self, output: &mut Output) -> Result<()> {
         output.bytes(&self.text(output.is_terminal()))
     }

@@ -116,7 +116,7 @@ pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
         session,
         input,
         &place,
-        &place.shown(),
+        &place.operand(),
         how,
         progress::report,
     )

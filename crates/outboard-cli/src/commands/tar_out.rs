@@ -11,7 +11,7 @@ use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::moment::parse_moment;
-use outboard_transfer::tar::output::{pack_place, Target};
+use outboard_transfer::tar::output::{pack_place, ArchiveOutput};
 use outboard_transfer::tar::{find_owner, Changes, Choice, Format};
 use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
@@ -118,7 +118,7 @@ impl TarOut {
 }
 
 /// Opens the archive. `mode`: the permissions of a new file.
-fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<Target> {
+fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<ArchiveOutput> {
     let Some(path) = options.path() else {
         return standard();
     };
@@ -137,10 +137,10 @@ fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<Target> 
     };
     let failed = |error| Error::failed(format!("cannot write to {name}"), &error);
     let file = file.map_err(failed)?;
-    Ok(Target { file, name, made })
+    Ok(ArchiveOutput { file, name, made })
 }
 
-fn standard() -> Result<Target> {
+fn standard() -> Result<ArchiveOutput> {
     check_open()?;
     let stdout = io::stdout();
     if stdout.is_terminal() {
@@ -153,7 +153,7 @@ fn standard() -> Result<Target> {
     let name = "standard output".to_owned();
     let file = stdout.as_fd().try_clone_to_owned();
     let file = file.map_err(|error| Error::failed(format!("cannot write to {name}"), &error))?;
-    Ok(Target {
+    Ok(ArchiveOutput {
         file: File::from(file),
         name,
         made: None,

@@ -80,7 +80,7 @@ fn times(options: &Touch, session: &mut Session) -> Result<[timespec; 2]> {
 fn reference_times(options: &Touch, session: &mut Session, place: &Place) -> Result<[timespec; 2]> {
     let id = session.open(place, false)?;
     let found = Named::find(session.tree(id), place, !options.no_dereference)
-        .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+        .map_err(|error| Error::of_file("cannot look at", place.operand(), &error))?;
     let stat = found.stat;
     let time = |tv_sec, tv_nsec| timespec { tv_sec, tv_nsec };
     Ok([
@@ -111,7 +111,7 @@ fn touch(
         }
         other => other,
     };
-    result.map_err(|error| Error::failed(format!("cannot touch {}", place.shown()), &error))
+    result.map_err(|error| Error::of_file("cannot touch", place.operand(), &error))
 }
 
 fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {

@@ -125,7 +125,7 @@ impl Drawing<'_> {
     fn draw(&mut self, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {
         let id = session.open(place, false)?;
         let top = Named::find(session.tree(id), place, false)
-            .map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))?;
+            .map_err(|error| Error::of_file("cannot look at", place.operand(), &error))?;
         let (hidden, only_directories) = (self.options.all, self.options.directories);
         let mut walk =
             Walk::new(top, place.operand(), interrupt.clone()).sorted(move |name, kind| {

@@ -70,9 +70,8 @@ impl NewSize {
 pub fn run(options: &Truncate, session: &mut Session) -> Result<()> {
     each_place(session, &options.places, true, |session, place, _| {
         let id = session.open(place, true)?;
-        truncate(options, session.tree(id), place, session.umask()).map_err(|error| {
-            Error::failed(format!("cannot set the size of {}", place.shown()), &error)
-        })
+        truncate(options, session.tree(id), place, session.umask())
+            .map_err(|error| Error::of_file("cannot set the size of", place.operand(), &error))
     })
 }
 

@@ -7,6 +7,7 @@ use outboard_sandbox::reported::{take_reports, Kept, Reported, Reports};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 
 /// Changes when a program that reads the output has to change.
 const VERSION: u32 = 1;
@@ -42,7 +43,7 @@ struct Head {
 
 /// How a command ended. With `Layout::Document`, all of the output.
 #[derive(Serialize)]
-struct End {
+struct LastLine {
     #[serde(flatten)]
     head: Option<Head>,
     ok: bool,
@@ -77,7 +78,9 @@ impl ErrorRecord {
         Some(Self {
             kind: error.kind().name(),
             message: error.message()?.to_owned(),
-            path: None,
+            path: error
+                .path()
+                .map(|path| Bytes::new("path", path.as_os_str().as_bytes().to_vec())),
             errno: error.errno(),
         })
     }
@@ -94,7 +97,7 @@ impl From<Reported> for ErrorRecord {
     }
 }
 
-impl End {
+impl LastLine {
     fn new(result: &Result<()>, kept: Kept) -> Self {
         let Reports { first, more } = kept.failures;
         let last = result.as_ref().err();
@@ -173,10 +176,10 @@ impl Json {
     /// The lines to print at the end of a command.
     pub fn end(mut self, result: &Result<()>) -> Result<Vec<String>> {
         let head = self.head()?;
-        let end = End {
+        let end = LastLine {
             head: (!self.started).then_some(self.head),
             members: self.members,
-            ..End::new(result, take_reports())
+            ..LastLine::new(result, take_reports())
         };
         Ok(head.into_iter().chain([line(&end)?]).collect())
     }

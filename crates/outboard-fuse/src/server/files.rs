@@ -18,7 +18,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A name in a directory.
-pub struct Entry {
+pub struct DirectoryEntry {
     pub inode: u64,
     /// The directory offset behind this entry.
     pub next: u64,
@@ -30,7 +30,7 @@ pub struct Entry {
 #[derive(Default)]
 pub struct Reading {
     /// Entries that were read and not yet returned.
-    pub waiting: VecDeque<Entry>,
+    pub waiting: VecDeque<DirectoryEntry>,
     /// Position of the first of these entries, or of the next read.
     position: u64,
 }
@@ -38,7 +38,7 @@ pub struct Reading {
 impl Reading {
     /// The next name from a position on: 0, or the position that an earlier entry returned. `None`:
     /// the end.
-    pub fn next(&mut self, directory: &Fd, position: u64) -> io::Result<Option<Entry>> {
+    pub fn next(&mut self, directory: &Fd, position: u64) -> io::Result<Option<DirectoryEntry>> {
         if position != self.position || position == 0 {
             directory.seek(position as i64, libc::SEEK_SET)?;
             self.waiting.clear();
@@ -55,7 +55,7 @@ impl Reading {
     }
 
     /// Puts back the entry last returned for `position`.
-    pub fn give_back(&mut self, entry: Entry, position: u64) {
+    pub fn give_back(&mut self, entry: DirectoryEntry, position: u64) {
         self.waiting.push_front(entry);
         self.position = position;
     }
@@ -63,12 +63,13 @@ impl Reading {
     fn fill(&mut self, directory: &Fd) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
         if let Some(entries) = directory.entries(&mut buffer)? {
-            self.waiting.extend(entries.with_dots().map(|entry| Entry {
-                inode: entry.inode,
-                next: entry.next as u64,
-                kind: entry.kind,
-                name: entry.name.to_owned(),
-            }));
+            self.waiting
+                .extend(entries.with_dots().map(|entry| DirectoryEntry {
+                    inode: entry.inode,
+                    next: entry.next as u64,
+                    kind: entry.kind,
+                    name: entry.name.to_owned(),
+                }));
         }
         Ok(())
     }

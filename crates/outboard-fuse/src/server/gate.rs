@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Access to a volume, until the gate is closed.
 
-use super::Volume;
+use super::ServedVolume;
 use std::io;
 use std::sync::RwLock;
 
 /// A volume, until it is closed.
 pub struct Gate {
-    volume: RwLock<Option<Volume>>,
+    volume: RwLock<Option<ServedVolume>>,
 }
 
 impl Gate {
     /// An open gate to a volume.
-    pub fn new(volume: Volume) -> Self {
+    pub fn new(volume: ServedVolume) -> Self {
         Self {
             volume: RwLock::new(Some(volume)),
         }
     }
 
     /// Runs a request. ENOTCONN: the gate is closed.
-    pub fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
+    pub fn run<T>(&self, work: impl FnOnce(&ServedVolume) -> io::Result<T>) -> io::Result<T> {
         match &*self.volume.read().expect("no thread panics") {
             Some(volume) => work(volume),
             None => Err(io::Error::from_raw_os_error(libc::ENOTCONN)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The FUSE protocol: requests of the host's kernel, from the library's form to calls of a
-//! [`Volume`].
+//! [`ServedVolume`].
 //!
 //! The library is fuser. It implements the protocol without libfuse, so the program stays one file.
 //! Several threads read requests, and each thread runs and answers the requests that it reads.
@@ -34,11 +34,11 @@ mod writers;
 pub use gate::Gate;
 pub use granularity::granularity;
 pub use host_cache::HostCache;
-pub use volume::Volume;
+pub use volume::ServedVolume;
 
 use attributes::{absent, kind_of_entry};
 use deferred::Deferred;
-use files::Entry;
+use files::DirectoryEntry;
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem,
     FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags,
@@ -53,7 +53,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use volume::{Caller, Changes, Found, Look, New, Origin, Span};
+use volume::{Caller, Changes, Look, LookupResult, New, Origin, Span};
 
 /// For ever.
 const EVER: Duration = Duration::from_secs(1 << 30);
@@ -139,7 +139,7 @@ impl Server {
         })
     }
 
-    fn run<T>(&self, work: impl FnOnce(&Volume) -> io::Result<T>) -> io::Result<T> {
+    fn run<T>(&self, work: impl FnOnce(&ServedVolume) -> io::Result<T>) -> io::Result<T> {
         self.gate.run(work)
     }
 
@@ -184,7 +184,7 @@ impl Server {
         })
     }
 
-    fn entry(&self, reply: ReplyEntry, result: io::Result<Found>) {
+    fn entry(&self, reply: ReplyEntry, result: io::Result<LookupResult>) {
         answer!(reply, result, found => reply.entry_with_ttls(
             &self.attributes_last(found.attributes.ino),
             &self.names_last,
@@ -207,13 +207,13 @@ fn bytes(reply: ReplyXattr, size: u32, result: io::Result<Vec<u8>>) {
     });
 }
 
-fn is_dot(entry: &Entry) -> bool {
+fn is_dot(entry: &DirectoryEntry) -> bool {
     matches!(entry.name.to_bytes(), b"." | b"..")
 }
 
 /// Attributes for a name without a node. For `.` and `..` the host uses the number; for other names
 /// 0 keeps the host from using the attributes.
-fn unlooked(entry: &Entry, number: INodeNo) -> FileAttr {
+fn unlooked(entry: &DirectoryEntry, number: INodeNo) -> FileAttr {
     let mut attributes = absent();
     attributes.kind = kind_of_entry(entry.kind);
     if is_dot(entry) {
@@ -559,7 +559,7 @@ impl Filesystem for Server {
                         let attributes = unlooked(entry, number);
                         (
                             number,
-                            Found {
+                            LookupResult {
                                 attributes,
                                 generation: 0,
                             },
@@ -609,7 +609,7 @@ impl Filesystem for Server {
     }
 
     fn statfs(&self, _: &Request, _id: INodeNo, reply: ReplyStatfs) {
-        let result = self.run(Volume::statfs);
+        let result = self.run(ServedVolume::statfs);
         answer!(reply, result, [blocks, free, available, files, files_free, size, name, fragment] =>
             reply.statfs(
                 blocks,

@@ -12,7 +12,7 @@ pub use data::Origin;
 pub use seek::{Look, Span};
 
 use super::attributes::{absent, attributes, timespec};
-use super::files::{Entry, Files};
+use super::files::{DirectoryEntry, Files};
 use super::host_cache::HostCache;
 use super::nodes::{Named, Nodes};
 use super::retry::RetryState;
@@ -58,7 +58,7 @@ impl Caller {
 }
 
 /// A file in an answer to a lookup.
-pub struct Found {
+pub struct LookupResult {
     pub attributes: FileAttr,
     pub generation: u64,
 }
@@ -94,7 +94,7 @@ pub enum New<'a> {
 }
 
 /// A mounted tree for requests of the host: files by number.
-pub struct Volume {
+pub struct ServedVolume {
     nodes: Nodes,
     files: Files,
     owners: Owners,
@@ -133,7 +133,7 @@ fn is_access_list(attribute: &CStr) -> bool {
     attribute.to_bytes().starts_with(b"system.posix_acl_")
 }
 
-impl Volume {
+impl ServedVolume {
     /// The tree of a mount, with a map of owners.
     pub fn new(mount: &Mount, owners: Owners, host: Arc<HostCache>) -> io::Result<Self> {
         let kind = mount.kind();
@@ -171,9 +171,9 @@ impl Volume {
         self.access_lists
     }
 
-    fn found(&self, named: Named) -> io::Result<Found> {
+    fn found(&self, named: Named) -> io::Result<LookupResult> {
         match attributes(named.id, &named.stat, &self.owners) {
-            Ok(attributes) => Ok(Found {
+            Ok(attributes) => Ok(LookupResult {
                 attributes,
                 generation: named.generation,
             }),
@@ -184,7 +184,7 @@ impl Volume {
         }
     }
 
-    fn look(&self, directory: &Fd, name: &CStr) -> io::Result<Found> {
+    fn look(&self, directory: &Fd, name: &CStr) -> io::Result<LookupResult> {
         let file = directory.open_at(name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
         let mut named = self.nodes.remember(file)?;
         let id = named.id;
@@ -234,7 +234,7 @@ impl Volume {
     }
 
     /// Finds a name in a directory.
-    pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<Found> {
+    pub fn lookup(&self, parent: u64, name: &OsStr) -> io::Result<LookupResult> {
         self.look(&*self.nodes.get(parent)?, &text(name)?)
     }
 
@@ -335,7 +335,7 @@ impl Volume {
         mode: u32,
         umask: u32,
         new: New<'_>,
-    ) -> io::Result<Found> {
+    ) -> io::Result<LookupResult> {
         let (directory, name) = (self.nodes.get(parent)?, text(name)?);
         self.make_as(caller, umask)?;
         self.with_space(|| match new {
@@ -368,7 +368,7 @@ impl Volume {
     }
 
     /// Creates a hard link.
-    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<Found> {
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> io::Result<LookupResult> {
         let (node, directory, name) = (self.nodes.get(id)?, self.nodes.get(parent)?, text(name)?);
         self.with_space(|| node.link_at(c"", &directory, &name, libc::AT_EMPTY_PATH))?;
         self.look(&directory, &name)
@@ -398,7 +398,7 @@ impl Volume {
         name: &OsStr,
         (mode, umask): (u32, u32),
         flags: i32,
-    ) -> io::Result<(Found, u64)> {
+    ) -> io::Result<(LookupResult, u64)> {
         let directory = self.nodes.get(parent)?;
         self.make_as(caller, umask)?;
         let writes = is_for_writing(flags);
@@ -425,7 +425,7 @@ impl Volume {
         &self,
         directory: u64,
         mut position: u64,
-        mut add: impl FnMut(&Fd, &Entry) -> bool,
+        mut add: impl FnMut(&Fd, &DirectoryEntry) -> bool,
     ) -> io::Result<()> {
         let file = self.files.get(directory)?;
         let mut reading = file.reading();
@@ -447,7 +447,11 @@ impl Volume {
     }
 
     /// The file of a directory entry; `None` for `.`, `..` and files whose metadata cannot be read.
-    pub fn look_at_entry(&self, directory: &Fd, entry: &Entry) -> io::Result<Option<Found>> {
+    pub fn look_at_entry(
+        &self,
+        directory: &Fd,
+        entry: &DirectoryEntry,
+    ) -> io::Result<Option<LookupResult>> {
         if matches!(entry.name.to_bytes(), b"." | b"..") {
             return Ok(None);
         }
@@ -549,7 +553,7 @@ impl Volume {
     }
 
     /// The number of a directory's entry.
-    pub fn number_of(&self, directory: &Fd, entry: &Entry) -> u64 {
+    pub fn number_of(&self, directory: &Fd, entry: &DirectoryEntry) -> u64 {
         let device = directory.stat().map(|stat| stat.st_dev);
         device
             .and_then(|device| self.nodes.number(device, entry.inode))

@@ -135,7 +135,7 @@ fn bytes(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// A header with a valid checksum, and the place of its JSON.
-struct Found {
+struct ValidHeader {
     sequence: u64,
     uuid: String,
     json: Vec<u8>,
@@ -161,7 +161,7 @@ fn find(
     source: &(impl Source + ?Sized),
     offset: u64,
     magic: &[u8],
-) -> Result<Option<Found>, String> {
+) -> Result<Option<ValidHeader>, String> {
     let Some(block) = fetch(source, offset, FIELDS) else {
         return Ok(None);
     };
@@ -180,7 +180,7 @@ fn find(
         .iter()
         .position(|&byte| byte == 0)
         .unwrap_or(area.len());
-    Ok(Some(Found {
+    Ok(Some(ValidHeader {
         sequence: block.be64(16),
         uuid: block.text(168, 40).unwrap_or_default(),
         json: area[..end].to_vec(),
@@ -188,7 +188,7 @@ fn find(
 }
 
 /// The newest valid header.
-fn newest(source: &(impl Source + ?Sized)) -> Result<Found, String> {
+fn newest(source: &(impl Source + ?Sized)) -> Result<ValidHeader, String> {
     let mut found = vec![find(source, 0, version1::MAGIC)];
     found.extend(SIZES.map(|offset| find(source, offset, COPY_MAGIC)));
     let mut problem = None;

@@ -42,9 +42,12 @@ const LEVELS: [&str; 23] = [
     "raid10_offset",
 ];
 
+/// A volume group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeGroup {
+    /// Name of the group.
     pub name: String,
+    /// UUID of the group.
     pub id: String,
     /// Counts the changes.
     pub sequence: u64,
@@ -71,21 +74,27 @@ pub struct PhysicalPlace {
     pub missing: bool,
 }
 
+/// A logical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogicalVolume {
+    /// UUID of the volume.
     pub id: String,
     /// Hidden ones are parts of others.
     pub visible: bool,
+    /// Whether the volume may be written.
     pub writable: bool,
     /// In the order of their offsets; the first begins at 0.
     pub segments: Vec<Segment>,
 }
 
+/// A segment of a logical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// First sector in the volume.
     pub start: u64,
+    /// In sectors.
     pub size: u64,
+    /// Type and parameters.
     pub kind: SegmentKind,
 }
 
@@ -98,11 +107,14 @@ pub enum Area {
     Logical(String, u64),
 }
 
+/// Parameters of a RAID segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raid {
     /// LVM's name: "raid1", "raid5_ls".
     pub level: String,
+    /// Sectors of a stripe.
     pub stripe_size: u64,
+    /// Sectors of a region of the bitmap.
     pub region_size: u64,
     /// Number of copies in a raid10.
     pub copies: u64,
@@ -110,41 +122,64 @@ pub struct Raid {
     pub devices: Vec<(Option<String>, String)>,
 }
 
+/// The type of a segment, with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// One area, or several with stripes of this size.
     Striped {
+        /// Sectors of a stripe.
         stripe_size: u64,
+        /// The areas that the stripes are in.
         areas: Vec<Area>,
     },
+    /// Type "mirror".
     Mirror {
+        /// Sectors of a region of the log.
         region_size: u64,
+        /// Name of the volume with the log; `None`: a log in memory.
         log: Option<String>,
+        /// One area for each copy.
         areas: Vec<Area>,
     },
+    /// Types "raid1", "raid5" and so on.
     Raid(Raid),
+    /// Type "thin-pool".
     ThinPool {
+        /// Name of the volume with the metadata.
         metadata: String,
+        /// Name of the volume with the data.
         data: String,
+        /// Sectors of a chunk.
         chunk_size: u64,
+        /// How the pool handles discards, as in "passdown".
         discards: String,
+        /// Whether new chunks are zeroed.
         zero: bool,
     },
+    /// Type "thin".
     Thin {
+        /// Name of the thin pool.
         pool: String,
+        /// Number of the thin device in the pool.
         device: u64,
+        /// Name of the external origin, if there is one.
         external: Option<String>,
     },
     /// The state of the origin when the snapshot was made. The store has the blocks changed since
     /// then, and the snapshot's name.
     Snapshot {
+        /// Name of the origin.
         origin: String,
+        /// Name of the volume with the changed chunks.
         store: String,
+        /// Sectors of a chunk.
         chunk_size: u64,
         /// The snapshot is being merged into its origin.
         merging: bool,
     },
+    /// Type "error": no data.
     Error,
+    /// Type "zero": zeros.
     Zero,
     /// An unknown type.
     Other(String),

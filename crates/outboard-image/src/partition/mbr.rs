@@ -13,16 +13,16 @@ const ENTRY: usize = 16;
 const CHAIN: usize = 128;
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct MbrEntry {
     flag: u8,
     kind: u8,
     first: u64,
     sectors: u64,
 }
 
-fn entry(block: &Block, index: usize) -> Entry {
+fn entry(block: &Block, index: usize) -> MbrEntry {
     let at = ENTRIES + index * ENTRY;
-    Entry {
+    MbrEntry {
         flag: block.byte(at),
         kind: block.byte(at + 4),
         first: block.le32(at + 8).into(),
@@ -30,7 +30,7 @@ fn entry(block: &Block, index: usize) -> Entry {
     }
 }
 
-impl Entry {
+impl MbrEntry {
     fn used(&self) -> bool {
         self.kind != 0 && self.sectors != 0
     }
@@ -59,8 +59,8 @@ pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table
     if block.le16(510) != 0xaa55 || is_boot_sector(&block) {
         return None;
     }
-    let primary: Vec<Entry> = (0..4).map(|index| entry(&block, index)).collect();
-    let good = primary.iter().any(Entry::used)
+    let primary: Vec<MbrEntry> = (0..4).map(|index| entry(&block, index)).collect();
+    let good = primary.iter().any(MbrEntry::used)
         && primary.iter().all(|entry| entry.flag & 0x7f == 0)
         && primary
             .iter()
@@ -104,7 +104,7 @@ fn read_chain(
             break;
         }
         let entries = [entry(&block, 0), entry(&block, 1)];
-        let logical = |entry: &&Entry| entry.used() && !entry.extended();
+        let logical = |entry: &&MbrEntry| entry.used() && !entry.extended();
         if let Some(entry) = entries.iter().find(logical) {
             let first = at + entry.first;
             table
@@ -125,7 +125,7 @@ fn read_chain(
         .push("the chain of logical partitions is damaged".to_owned());
 }
 
-fn partition(entry: Entry, first: u64, number: u32, sector: u64, disk: u32) -> Partition {
+fn partition(entry: MbrEntry, first: u64, number: u32, sector: u64, disk: u32) -> Partition {
     Partition {
         number,
         start: first.saturating_mul(sector),

@@ -6,8 +6,8 @@
 //! 1. The command states its needs of the host ([`HostAccess`]). It opens images, and a file for
 //!    the kernel's memory.
 //! 2. [`Sandbox::enter`], while the process has one thread: namespaces of its own, no capabilities
-//!    ([`rights`]), only named files (Landlock, [`files`]), only needed system calls (seccomp,
-//!    [`filter`]).
+//!    (`rights`), only named files (Landlock, `files`), only needed system calls (seccomp,
+//!    `filter`).
 //! 3. The kernel boots, which may read and write its snapshot.
 //! 4. [`Sandbox::close`], for all threads: a command that works on images alone cannot open more
 //!    files.
@@ -81,8 +81,11 @@ impl HostAccess {
 pub enum Sandbox {
     /// No sandbox.
     Open,
-    /// `files`: the command opens more files after the boot.
-    Entered { files: bool },
+    /// The process is in the sandbox.
+    Entered {
+        /// The command opens more files after the boot.
+        files: bool,
+    },
 }
 
 impl Sandbox {

@@ -3,7 +3,7 @@
 //! (POSIX ACLs are such). [`crate::attributes`] has the order in which the copy gets them.
 
 use super::copy::Copier;
-use crate::attributes::{self, Target, Wanted, Xattrs, UNCHANGED};
+use crate::attributes::{self, AttributeTarget, Wanted, Xattrs, UNCHANGED};
 use crate::other_forms;
 use crate::report::Loss;
 use outboard::{Fd, PathFd, System};
@@ -34,10 +34,10 @@ pub enum Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn target(&self) -> Target<'_> {
+    fn target(&self) -> AttributeTarget<'_> {
         match self {
-            Self::Open { target, .. } => Target::Open(target),
-            Self::Named { target, .. } => Target::Path(target),
+            Self::Open { target, .. } => AttributeTarget::Open(target),
+            Self::Named { target, .. } => AttributeTarget::Path(target),
         }
     }
 
@@ -140,7 +140,7 @@ impl<'a> SourceXattrs<'a> {
 }
 
 impl Xattrs for SourceXattrs<'_> {
-    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
         for name in self.names.iter().filter(|name| chosen(name)) {
             let value = self.pair.xattr(name);
             if value

@@ -12,11 +12,11 @@ use crate::claimed_size;
 use crate::exclusion::Exclusion;
 use crate::report::{Loss, NamePrinter, Report};
 use outboard::Fd;
+use outboard_sandbox::failure::{self, ErrorKind};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::UsedFiles;
 use std::ffi::{CStr, CString};
-use std::fmt::Display;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,7 +68,7 @@ impl Named for Item {
 }
 
 /// Where an error happened.
-pub enum Failure {
+pub enum CopyFailure {
     Reading(io::Error),
     Writing(io::Error),
     /// Source and copy are the same file.
@@ -89,8 +89,8 @@ pub struct Copier<'a> {
     pub report: &'a Report,
     /// The directory that paths of copies are relative to.
     pub base: Arc<Fd>,
-    /// Its name, for messages.
-    base_shown: String,
+    /// Its name, as the user would write it.
+    base_operand: Vec<u8>,
     /// Files that must not be overwritten.
     used: Arc<UsedFiles>,
     links: Links,
@@ -127,7 +127,7 @@ impl<'a> Copier<'a> {
     pub(super) fn new(
         job: &Job<'a>,
         base: Arc<Fd>,
-        base_shown: String,
+        base_operand: Vec<u8>,
         used: Arc<UsedFiles>,
     ) -> Self {
         let inside = !base.system().is_host();
@@ -140,7 +140,7 @@ impl<'a> Copier<'a> {
             interrupt: job.interrupt,
             report: job.report,
             base,
-            base_shown,
+            base_operand,
             used,
             links: Links::default(),
             handles: HandleCache::default(),
@@ -155,10 +155,10 @@ impl<'a> Copier<'a> {
     }
 
     /// Reports a write error, unless the caller expects it.
-    pub fn fail_writing(&self, what: impl Display, error: &io::Error) {
+    pub fn fail_writing(&self, what: &str, path: Vec<u8>, error: &io::Error) {
         match error.raw_os_error() {
             Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
-            _ => self.report.fail_writing(what, error),
+            _ => self.report.fail_writing(what, path, error),
         }
     }
 
@@ -168,20 +168,19 @@ impl<'a> Copier<'a> {
             return;
         }
         if let Err(error) = self.handles.note(directory) {
-            let what = format!("cannot write {}", escaped(self.base_shown.as_bytes()));
-            self.fail_writing(what, &error);
+            self.fail_writing("cannot write", self.base_operand.clone(), &error);
         }
     }
 
-    /// A copy's name, for messages. `path` is relative to the top target.
-    pub fn copy_shown(&self, path: &[u8]) -> String {
-        escaped(&join(self.base_shown.as_bytes(), path))
+    /// A copy's name, as the user would write it. `path` is relative to the top target.
+    pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
+        join(&self.base_operand, path)
     }
 
     /// The names of a file or directory and of its copy, as `-v` prints them.
     pub fn print_names(&self, source: impl FnOnce() -> Vec<u8>, path: impl FnOnce() -> Vec<u8>) {
         let Some(names) = self.names else { return };
-        let copy = join(self.base_shown.as_bytes(), &path());
+        let copy = self.operand_of(&path());
         names.copied(self.report, &source(), &copy);
     }
 
@@ -240,21 +239,20 @@ impl Worker<'_> {
                 let path = || item.directory.path_of(item.new_name());
                 self.copier.print_names(source, path);
             }
-            Err(Failure::Stays) => {}
-            Err(Failure::Stopped) => {}
-            Err(Failure::Same) => report.fail(format!(
+            Err(CopyFailure::Stays) => {}
+            Err(CopyFailure::Stopped) => {}
+            Err(CopyFailure::Same) => report.fail(format!(
                 "{} and its copy would be the same file",
                 item.shown()
             )),
-            Err(Failure::Reading(error)) => {
+            Err(CopyFailure::Reading(error)) => {
                 let path = item.directory.raw_path_of(&item.name);
                 report.fail_reading("cannot read", path, &error);
             }
-            Err(Failure::Writing(error)) => {
+            Err(CopyFailure::Writing(error)) => {
                 let path = item.directory.path_of(item.new_name());
-                let copy = self.copier.copy_shown(&path);
-                self.copier
-                    .fail_writing(format!("cannot write {copy}"), &error);
+                let copy = self.copier.operand_of(&path);
+                self.copier.fail_writing("cannot write", copy, &error);
             }
         }
         self.copier.note(item.target());
@@ -262,7 +260,7 @@ impl Worker<'_> {
 
     /// Checks the type before it opens the file: opening a device can have effects, and opening a
     /// FIFO waits for a writer.
-    fn copy_any(&mut self, item: &Item) -> Result<(), Failure> {
+    fn copy_any(&mut self, item: &Item) -> Result<(), CopyFailure> {
         let flags = match item.follow {
             true => 0,
             false => libc::AT_SYMLINK_NOFOLLOW,
@@ -270,27 +268,27 @@ impl Worker<'_> {
         let stat = item
             .source()
             .stat_at(item.source_name(), flags)
-            .map_err(Failure::Reading)?;
+            .map_err(CopyFailure::Reading)?;
         if self.stays(item, &stat)? {
-            return Err(Failure::Stays);
+            return Err(CopyFailure::Stays);
         }
         match kind(&stat) {
             libc::S_IFDIR => {
                 let error = io::Error::from_raw_os_error(libc::EISDIR);
-                Err(Failure::Reading(error))
+                Err(CopyFailure::Reading(error))
             }
             libc::S_IFLNK => self.once(item, &stat, |worker| worker.link(item, &stat)),
             other if other != libc::S_IFREG && self.copier.options.recursive => {
                 self.once(item, &stat, |worker| worker.special(item, &stat))
             }
             other if other != libc::S_IFREG && !item.source().system().is_host() => {
-                Err(Failure::Reading(io::Error::other(no_contents(other))))
+                Err(CopyFailure::Reading(io::Error::other(no_contents(other))))
             }
             _ => {
                 let file = self.open(item)?;
-                let now = file.stat().map_err(Failure::Reading)?;
+                let now = file.stat().map_err(CopyFailure::Reading)?;
                 if kind(&now) != kind(&stat) {
-                    return Err(Failure::Reading(replaced()));
+                    return Err(CopyFailure::Reading(replaced()));
                 }
                 self.once(item, &now, |worker| worker.regular(item, &file, &now))
             }
@@ -298,7 +296,7 @@ impl Worker<'_> {
     }
 
     /// Whether the file that has the copy's name stays as it is. `stat`: of the source.
-    fn stays(&self, item: &Item, stat: &libc::stat) -> Result<bool, Failure> {
+    fn stays(&self, item: &Item, stat: &libc::stat) -> Result<bool, CopyFailure> {
         let options = self.copier.options;
         if options.existing == Existing::Overwrite || item.into_pipe {
             return Ok(false);
@@ -309,7 +307,7 @@ impl Worker<'_> {
         {
             Ok(old) => old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(Failure::Writing(error)),
+            Err(error) => return Err(CopyFailure::Writing(error)),
         };
         // A directory of that name is a failure nevertheless.
         if kind(&old) == libc::S_IFDIR || is_same(item.source(), stat, item.target(), &old) {
@@ -328,7 +326,7 @@ impl Worker<'_> {
         Ok(!is_newer(stat, &old, steps))
     }
 
-    fn open(&self, item: &Item) -> Result<Fd, Failure> {
+    fn open(&self, item: &Item) -> Result<Fd, CopyFailure> {
         let source = item.source();
         let mut flags = libc::O_RDONLY | libc::O_NOCTTY;
         if !item.follow {
@@ -342,7 +340,7 @@ impl Worker<'_> {
                 Some(_) => with_hint(source.system(), error),
                 None => error,
             })
-            .map_err(Failure::Reading)
+            .map_err(CopyFailure::Reading)
     }
 
     /// Copies a file that has one name, or the first of its names; other names become hard links.
@@ -350,8 +348,8 @@ impl Worker<'_> {
         &mut self,
         item: &Item,
         stat: &libc::stat,
-        copy: impl FnOnce(&mut Self) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        copy: impl FnOnce(&mut Self) -> Result<(), CopyFailure>,
+    ) -> Result<(), CopyFailure> {
         if !self.copier.options.archive() || stat.st_nlink < 2 {
             return copy(self);
         }
@@ -363,7 +361,7 @@ impl Worker<'_> {
                 let made = item
                     .target()
                     .stat_at(item.new_name(), libc::AT_SYMLINK_NOFOLLOW)
-                    .map_err(Failure::Writing)?;
+                    .map_err(CopyFailure::Writing)?;
                 mark.done(links::Copy {
                     path: item.directory.path_of(item.new_name()),
                     identity: (made.st_dev, made.st_ino),
@@ -394,11 +392,11 @@ impl Worker<'_> {
             .replacing(target, name, || file.link_at(target, name))
     }
 
-    fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), Failure> {
+    fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), CopyFailure> {
         let copier = self.copier;
         // Before the copy, or what it replaces, is touched.
         let size = stat.st_size.max(0) as u64;
-        claimed_size::check(source, size).map_err(Failure::Reading)?;
+        claimed_size::check(source, size).map_err(CopyFailure::Reading)?;
         let (target, created) = create(copier, item, source, stat)?;
         let result = self.fill(item, source, target, stat);
         match &result {
@@ -407,10 +405,10 @@ impl Worker<'_> {
                 let _ = item.target().unlink_at(item.new_name(), 0);
             }
             Err(_) => {
-                let copy = copier.copy_shown(&item.directory.path_of(item.new_name()));
-                copier
-                    .report
-                    .fail(format!("{copy} has only a part of {} now", item.shown()));
+                let copy = copier.operand_of(&item.directory.path_of(item.new_name()));
+                let text = format!("{} has only a part of {} now", escaped(&copy), item.shown());
+                let failure = failure::Failure::new(ErrorKind::Other, text).with_path(copy);
+                copier.report.fail(failure);
             }
             Ok(()) => {}
         }
@@ -424,7 +422,7 @@ impl Worker<'_> {
         source: &Fd,
         target: Fd,
         stat: &libc::stat,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CopyFailure> {
         let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
         let pair = Pair::Open {
@@ -432,34 +430,34 @@ impl Worker<'_> {
             target: &target,
         };
         if copier.options.keeps() {
-            let now = target.stat().map_err(Failure::Writing)?;
+            let now = target.stat().map_err(CopyFailure::Writing)?;
             attributes::keep(copier, &pair, stat, &now, item);
         } else {
             attributes::give_owner(copier, &pair, item);
             if copier.settles {
-                settle(&target).map_err(Failure::Writing)?;
+                settle(&target).map_err(CopyFailure::Writing)?;
             }
         }
         if copier.unordered {
             copier.handles.add(target, stat.st_size.max(0) as u64);
             return Ok(());
         }
-        target.close().map_err(Failure::Writing)
+        target.close().map_err(CopyFailure::Writing)
     }
 
-    fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+    fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
         let text = item
             .source()
             .read_link_at(item.source_name())
-            .map_err(Failure::Reading)?;
+            .map_err(CopyFailure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
         self.copier
             .replacing(target, name, || target.make_symlink_at(&text, name))
-            .map_err(Failure::Writing)?;
+            .map_err(CopyFailure::Writing)?;
         self.keep_named(item, stat)
     }
 
-    fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+    fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
         let mut mode = stat.st_mode;
         if !self.copier.options.keeps() {
             mode &= libc::S_IFMT | 0o777 & !self.copier.options.umask;
@@ -469,12 +467,12 @@ impl Worker<'_> {
             .replacing(target, name, || {
                 target.make_node_at(name, mode, stat.st_rdev)
             })
-            .map_err(Failure::Writing)?;
+            .map_err(CopyFailure::Writing)?;
         self.keep_named(item, stat)
     }
 
     /// Gives a copy that is not open its attributes, unless another process has replaced it.
-    fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), Failure> {
+    fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
         let keeps = self.copier.options.keeps();
         if !keeps && self.copier.changes.owner.is_none() {
             return Ok(());
@@ -482,10 +480,10 @@ impl Worker<'_> {
         let target = item
             .target()
             .open_path_at(item.new_name())
-            .map_err(Failure::Writing)?;
-        let now = target.stat().map_err(Failure::Writing)?;
+            .map_err(CopyFailure::Writing)?;
+        let now = target.stat().map_err(CopyFailure::Writing)?;
         if kind(&now) != kind(stat) || now.st_nlink > 1 {
-            return Err(Failure::Writing(replaced()));
+            return Err(CopyFailure::Writing(replaced()));
         }
         let pair = Pair::Named {
             source: item.source(),
@@ -556,7 +554,7 @@ fn create(
     item: &Item,
     source: &Fd,
     stat: &libc::stat,
-) -> Result<(Fd, bool), Failure> {
+) -> Result<(Fd, bool), CopyFailure> {
     let options = copier.options;
     let (directory, name) = (item.target(), item.new_name());
     if item.into_pipe {
@@ -565,7 +563,7 @@ fn create(
             copier.used.check(&pipe.stat()?)?;
             Ok((pipe, false))
         });
-        return opened.map_err(Failure::Writing);
+        return opened.map_err(CopyFailure::Writing);
     }
     let mode = match options.keeps() {
         true => attributes::first_mode(directory.system(), stat.st_mode),
@@ -578,13 +576,13 @@ fn create(
     match make() {
         Ok(file) => return Ok((file, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(Failure::Writing(error)),
+        Err(error) => return Err(CopyFailure::Writing(error)),
     }
     let old = directory
         .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
-        .map_err(Failure::Writing)?;
+        .map_err(CopyFailure::Writing)?;
     if is_same(source, stat, directory, &old) {
-        return Err(Failure::Same);
+        return Err(CopyFailure::Same);
     }
     match kind(&old) {
         libc::S_IFDIR => Err(io::Error::from_raw_os_error(libc::EISDIR)),
@@ -596,5 +594,5 @@ fn create(
             .overwrite(directory, name, options.keeps().then_some(mode))
             .map(|file| (file, false)),
     }
-    .map_err(Failure::Writing)
+    .map_err(CopyFailure::Writing)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copying the bytes of a file, without its holes.
 
-use super::copy::{Copier, Failure};
+use super::copy::{Copier, CopyFailure};
 use crate::stream::LARGE;
 use outboard::Fd;
 use std::io;
@@ -122,15 +122,15 @@ impl<'a> DataCopy<'a> {
     }
 
     /// Copies as many bytes as fit into `bytes`. Returns their number, 0 at the end of the file.
-    fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, Failure> {
+    fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, CopyFailure> {
         let length = self
             .attempt(|copy| copy.source.read_at(bytes, offset))
-            .map_err(Failure::Reading)?;
+            .map_err(CopyFailure::Reading)?;
         if self.direct && length as u64 % BLOCK != 0 {
-            self.end_direct().map_err(Failure::Writing)?;
+            self.end_direct().map_err(CopyFailure::Writing)?;
         }
         self.attempt(|copy| copy.target.write_all_at(&bytes[..length], offset))
-            .map_err(Failure::Writing)?;
+            .map_err(CopyFailure::Writing)?;
         for trail in self.trails.iter_mut().flatten() {
             trail.reached(offset + length as u64);
         }
@@ -174,7 +174,7 @@ pub fn copy_data(
     source: &Fd,
     target: &Fd,
     stat: &libc::stat,
-) -> Result<(), Failure> {
+) -> Result<(), CopyFailure> {
     let size = stat.st_size.max(0) as u64;
     if target.system().is_host() && target.seek(0, libc::SEEK_CUR).is_err() {
         return copy_stream(copier, buffer, source, target, size);
@@ -201,35 +201,40 @@ fn copy_stream(
     source: &Fd,
     target: &Fd,
     size: u64,
-) -> Result<(), Failure> {
+) -> Result<(), CopyFailure> {
     let mut done = 0;
     loop {
         if size == 0 {
             wait(copier, source)?;
         }
-        let length = source.read(&mut buffer.bytes).map_err(Failure::Reading)?;
+        let length = source
+            .read(&mut buffer.bytes)
+            .map_err(CopyFailure::Reading)?;
         if length == 0 {
             return Ok(());
         }
         target
             .write_all(&buffer.bytes[..length])
-            .map_err(Failure::Writing)?;
+            .map_err(CopyFailure::Writing)?;
         done += length as u64;
         copier.report.count_bytes(length as u64);
         if size > 0 && done >= size {
             return Ok(());
         }
         if copier.stopped() {
-            return Err(Failure::Stopped);
+            return Err(CopyFailure::Stopped);
         }
     }
 }
 
 /// Waits for data in a pipe, until the user interrupts.
-fn wait(copier: &Copier, source: &Fd) -> Result<(), Failure> {
-    while !source.wait_to_read(PATIENCE).map_err(Failure::Reading)? {
+fn wait(copier: &Copier, source: &Fd) -> Result<(), CopyFailure> {
+    while !source
+        .wait_to_read(PATIENCE)
+        .map_err(CopyFailure::Reading)?
+    {
         if copier.stopped() {
-            return Err(Failure::Stopped);
+            return Err(CopyFailure::Stopped);
         }
     }
     Ok(())
@@ -242,7 +247,7 @@ fn copy_inside(
     source: &Fd,
     target: &Fd,
     stat: &libc::stat,
-) -> Result<bool, Failure> {
+) -> Result<bool, CopyFailure> {
     let size = stat.st_size.max(0) as u64;
     let mut done = 0;
     while done < size {
@@ -254,10 +259,10 @@ fn copy_inside(
                 done += copied as u64;
                 copier.report.count_bytes(copied as u64);
             }
-            Err(error) => return Err(Failure::Writing(error)),
+            Err(error) => return Err(CopyFailure::Writing(error)),
         }
         if copier.stopped() {
-            return Err(Failure::Stopped);
+            return Err(CopyFailure::Stopped);
         }
     }
     Ok(size > 0)
@@ -271,15 +276,15 @@ fn copy_parts(
     target: &Fd,
     size: u64,
     first: Option<u64>,
-) -> Result<(), Failure> {
+) -> Result<(), CopyFailure> {
     let mut transfer = DataCopy::new(source, target, size);
     let mut next = first;
     while let Some(start) = next {
-        let end = source.next_hole(start).map_err(Failure::Reading)?;
+        let end = source.next_hole(start).map_err(CopyFailure::Reading)?;
         copy_range(copier, buffer, &mut transfer, start, end)?;
-        next = source.next_data(end).map_err(Failure::Reading)?;
+        next = source.next_data(end).map_err(CopyFailure::Reading)?;
     }
-    target.truncate(size).map_err(Failure::Writing)
+    target.truncate(size).map_err(CopyFailure::Writing)
 }
 
 fn copy_range(
@@ -288,7 +293,7 @@ fn copy_range(
     transfer: &mut DataCopy,
     mut offset: u64,
     end: u64,
-) -> Result<(), Failure> {
+) -> Result<(), CopyFailure> {
     while offset < end {
         let room = (end - offset).min(CHUNK as u64) as usize;
         let length = transfer.copy(&mut buffer.bytes[..room], offset)?;
@@ -298,7 +303,7 @@ fn copy_range(
         offset += length as u64;
         copier.report.count_bytes(length as u64);
         if copier.stopped() {
-            return Err(Failure::Stopped);
+            return Err(CopyFailure::Stopped);
         }
     }
     Ok(())

@@ -36,7 +36,7 @@ struct Written {
 }
 
 #[derive(Default)]
-struct State {
+struct CacheState {
     /// Oldest first.
     files: VecDeque<Written>,
     bytes: u64,
@@ -92,14 +92,14 @@ impl Memory {
 /// Files that several threads have written.
 #[derive(Default)]
 pub struct HandleCache {
-    state: Mutex<State>,
+    state: Mutex<CacheState>,
     /// Number of files and directories so far.
     made: AtomicU64,
     memory: Mutex<Memory>,
 }
 
 impl HandleCache {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         // A thread that panicked ends the program, so the lock is never poisoned.
         self.state.lock().expect("no thread panics")
     }

@@ -18,14 +18,14 @@ pub struct Copy {
     pub identity: (u64, u64),
 }
 
-enum State {
+enum LinkState {
     Copying,
     Copied(Copy),
 }
 
 #[derive(Default)]
 pub struct Links {
-    states: Mutex<HashMap<Key, State>>,
+    states: Mutex<HashMap<Key, LinkState>>,
     changed: Condvar,
 }
 
@@ -53,7 +53,7 @@ impl Drop for Mark<'_> {
     fn drop(&mut self) {
         if let Ok(mut states) = self.links.states.lock() {
             match self.copy.take() {
-                Some(copy) => states.insert(self.key.clone(), State::Copied(copy)),
+                Some(copy) => states.insert(self.key.clone(), LinkState::Copied(copy)),
                 None => states.remove(self.key),
             };
         }
@@ -68,15 +68,15 @@ impl Links {
         loop {
             match states.get(key) {
                 None => {
-                    states.insert(key.clone(), State::Copying);
+                    states.insert(key.clone(), LinkState::Copying);
                     return Turn::First(Mark {
                         links: self,
                         key,
                         copy: None,
                     });
                 }
-                Some(State::Copied(copy)) => return Turn::Later(copy.clone()),
-                Some(State::Copying) => {
+                Some(LinkState::Copied(copy)) => return Turn::Later(copy.clone()),
+                Some(LinkState::Copying) => {
                     states = self.changed.wait(states).expect("no thread panics");
                 }
             }

@@ -23,6 +23,7 @@ pub use copy::no_contents;
 use copy::{Copier, Item};
 use outboard::{Fd, Mount, System, Tree};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
@@ -127,7 +128,7 @@ pub fn archive(
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
-        shown: None,
+        operand: None,
     };
     let sources = std::slice::from_ref(source);
     match copy_and_tell(session, &order, sources, destination, &report)? {
@@ -145,8 +146,8 @@ pub struct Order<'a> {
     pub excluded: &'a Exclusion,
     /// Prints the names of what is copied.
     pub names: Option<&'a dyn NamePrinter>,
-    /// The name of the destination in messages, if the user does not know its real one.
-    pub shown: Option<&'a str>,
+    /// The name of the destination, if the user does not know its real one.
+    pub operand: Option<&'a [u8]>,
 }
 
 /// Copies `sources`, and reports what could not be kept. Other commands than `cp` use it, too.
@@ -177,7 +178,7 @@ fn copy_and_tell(
         interrupt: &interrupt,
         report,
         names: order.names,
-        shown: order.shown,
+        operand: order.operand,
     };
     let result = copy_all(session, &job, sources, destination);
     let full = options.may_be_full && report.is_full();
@@ -205,18 +206,18 @@ pub(crate) struct Job<'a> {
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) report: &'a Report,
     pub(crate) names: Option<&'a dyn NamePrinter>,
-    /// Another name of the destination, for messages.
-    pub(crate) shown: Option<&'a str>,
+    /// Another name of the destination, for the user.
+    pub(crate) operand: Option<&'a [u8]>,
 }
 
 /// The destination: a directory, and a name in it unless the destination is the directory itself.
-struct Target {
+struct CopyTarget {
     directory: Arc<Fd>,
     name: Option<CString>,
     /// The name is a link to a pipe, as /dev/stdout may be.
     pipe: bool,
     /// The directory, as the user would write it.
-    shown: String,
+    operand: Vec<u8>,
 }
 
 fn copy_all(
@@ -235,7 +236,7 @@ fn copy_all(
         TreeId::Host => None,
         TreeId::Mount(index) => Some(session.mounted(*index)),
     };
-    let source = |(place, id): (_, &TreeId)| Source {
+    let source = |(place, id): (_, &TreeId)| CopySource {
         place,
         tree: session.tree(*id),
         mount: mount(id),
@@ -251,7 +252,7 @@ fn copy_all(
 }
 
 /// A file that is to be copied, with all below it.
-pub(crate) struct Source<'a> {
+pub(crate) struct CopySource<'a> {
     place: &'a Place,
     tree: &'a Tree,
     /// `None`: it is in no mounted image.
@@ -260,8 +261,8 @@ pub(crate) struct Source<'a> {
 
 /// The sources and the target of a copy.
 struct Way<'a> {
-    sources: Vec<Source<'a>>,
-    target: Target,
+    sources: Vec<CopySource<'a>>,
+    target: CopyTarget,
     /// Of the target.
     destination: &'a Place,
     used: Arc<UsedFiles>,
@@ -277,7 +278,7 @@ impl Way<'_> {
         let copier = Copier::new(
             job,
             Arc::clone(&target.directory),
-            job.shown.unwrap_or(&target.shown).to_owned(),
+            job.operand.unwrap_or(&target.operand).to_owned(),
             Arc::clone(&self.used),
         );
         let mut walk = Walk::new(&copier);
@@ -309,16 +310,16 @@ pub(crate) fn copy_exactly(
         .open_parent(destination.path())
         .map_err(failed)?;
     let way = Way {
-        sources: vec![Source {
+        sources: vec![CopySource {
             place,
             tree,
             mount: None,
         }],
-        target: Target {
+        target: CopyTarget {
             directory: Arc::new(directory),
             name: Some(name),
             pipe: false,
-            shown: destination.parent().shown(),
+            operand: destination.parent().operand(),
         },
         destination,
         used: Arc::new(used),
@@ -331,23 +332,26 @@ fn ends_with_slash(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b"/")
 }
 
-fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
+fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<CopyTarget> {
     let shown = place.shown();
     let failed =
         |error: &io::Error| Error::failed(format!("cannot write to {}", place.shown()), error);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     match tree.open_fd(place.path(), flags, 0) {
         Ok(directory) => {
-            return Ok(Target {
+            return Ok(CopyTarget {
                 directory: Arc::new(directory),
                 name: None,
                 pipe: false,
-                shown,
+                operand: place.operand(),
             })
         }
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
-                return Err(Error::Failed(format!("{shown} is not a directory")));
+                return Err(Error::known(
+                    ErrorKind::Usage,
+                    format!("{shown} is not a directory"),
+                ));
             }
             Some(libc::ENOTDIR) if ends_with_slash(place.path()) => return Err(failed(&error)),
             Some(libc::ENOENT | libc::ENOTDIR) => {}
@@ -362,18 +366,19 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<Target> {
             place.path().to_path_buf()
         }
         Err(_) if tree.symlink_metadata(place.path()).is_ok() => {
-            return Err(Error::Failed(format!(
-                "cannot write to {shown}: it is a symbolic link that leads nowhere"
-            )));
+            return Err(Error::known(
+                ErrorKind::NotFound,
+                format!("cannot write to {shown}: it is a symbolic link that leads nowhere"),
+            ));
         }
         Err(_) => place.path().to_path_buf(),
     };
     let (directory, name) = tree.open_parent(&path).map_err(|error| failed(&error))?;
-    Ok(Target {
+    Ok(CopyTarget {
         directory: Arc::new(directory),
         name: Some(name),
         pipe,
-        shown: place.parent().shown(),
+        operand: place.parent().operand(),
     })
 }
 
@@ -394,8 +399,8 @@ fn base_name(path: &Path) -> Option<CString> {
 
 fn add_source<'a>(
     walk: &mut Walk<'a>,
-    source: &Source<'a>,
-    target: &Target,
+    source: &CopySource<'a>,
+    target: &CopyTarget,
     destination: &Place,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
@@ -424,9 +429,10 @@ fn add_source<'a>(
         return Err(failed(io::Error::from_raw_os_error(libc::ENOTDIR)));
     }
     if directory && !options.recursive {
-        return Err(Error::Failed(format!(
-            "{shown} is a directory: it was left out (copy directories with -r or -a)"
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!("{shown} is a directory: it was left out (copy directories with -r or -a)"),
+        ));
     }
     if !directory && target.name.is_some() && ends_with_slash(destination.path()) {
         let error = io::Error::from_raw_os_error(libc::ENOTDIR);
@@ -438,10 +444,10 @@ fn add_source<'a>(
         None => base_name(place.path()),
     };
     if directory && is_inside(&target.directory, parent.system(), &stat).map_err(failed)? {
-        return Err(Error::Failed(format!(
-            "cannot copy {shown} into itself, {}",
-            destination.shown()
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!("cannot copy {shown} into itself, {}", destination.shown()),
+        ));
     }
     let top = Directory::top(
         parent,

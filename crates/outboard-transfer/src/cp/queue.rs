@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-struct State<T> {
+struct QueueState<T> {
     items: VecDeque<T>,
     closed: bool,
     /// A thread that works on the items has panicked.
@@ -13,7 +13,7 @@ struct State<T> {
 
 /// Woken when the queue gets an item, or room.
 pub struct Queue<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<QueueState<T>>,
     limit: usize,
     filled: Condvar,
     emptied: Condvar,
@@ -23,7 +23,7 @@ impl<T> Queue<T> {
     /// An empty queue that holds at most `limit` items.
     pub fn new(limit: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 items: VecDeque::new(),
                 closed: false,
                 broken: false,
@@ -34,7 +34,7 @@ impl<T> Queue<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         // Nothing panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

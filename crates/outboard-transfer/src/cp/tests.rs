@@ -58,7 +58,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         names: None,
         interrupt: &Interrupt::default(),
         report: &report,
-        shown: None,
+        operand: None,
     };
     let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
     let result = copy_all(&mut session, &job, &sources, &Place::Host(target));

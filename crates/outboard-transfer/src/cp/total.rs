@@ -4,7 +4,7 @@
 //! The sizes of files and of whole images are known before. A thread counts the files in other
 //! directories while they are copied, but only if the bar is visible and the copy takes long.
 
-use super::Source;
+use super::CopySource;
 use crate::exclusion::Exclusion;
 use crate::operand::Named;
 use crate::report::Report;
@@ -40,14 +40,18 @@ fn bytes(stat: &libc::stat) -> u64 {
 }
 
 impl<'a> Total<'a> {
-    pub fn find(sources: &[Source<'a>], excluded: &'a Exclusion, interrupt: &'a Interrupt) -> Self {
+    pub fn find(
+        sources: &[CopySource<'a>],
+        excluded: &'a Exclusion,
+        interrupt: &'a Interrupt,
+    ) -> Self {
         let mut total = Self {
             known: 0,
             directories: Vec::new(),
             excluded,
             interrupt,
         };
-        for &Source { place, tree, mount } in sources {
+        for &CopySource { place, tree, mount } in sources {
             if let (Some(mount), true) = (mount, place.path() == Path::new("/")) {
                 if let (true, Ok(space)) = (excluded.is_empty(), mount.space()) {
                     total.known += space.size.saturating_sub(space.free);

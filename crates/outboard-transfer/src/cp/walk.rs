@@ -403,9 +403,9 @@ impl Walker<'_> {
                 })
             }
             Err(error) => {
-                let copy = self.copier.copy_shown(&parent.path_of(into));
+                let copy = self.copier.operand_of(&parent.path_of(into));
                 self.copier
-                    .fail_writing(format!("cannot make directory {copy}"), &error);
+                    .fail_writing("cannot make directory", copy, &error);
                 release(self.copier, parent);
                 None
             }
@@ -438,9 +438,9 @@ impl Walker<'_> {
                     }
                 };
                 match found {
-                    Found::Directory => below.push((entry.name.to_owned(), false)),
-                    Found::LinkToDirectory => below.push((entry.name.to_owned(), true)),
-                    Found::File(elsewhere) => {
+                    ResolvedName::Directory => below.push((entry.name.to_owned(), false)),
+                    ResolvedName::LinkToDirectory => below.push((entry.name.to_owned(), true)),
+                    ResolvedName::File(elsewhere) => {
                         let batch = files.add(entry.name.to_owned(), elsewhere);
                         batch.into_iter().for_each(&mut self.give);
                     }
@@ -469,7 +469,7 @@ impl Walker<'_> {
 type Elsewhere = Option<(Fd, CString)>;
 
 /// The file behind a name in a directory.
-enum Found {
+enum ResolvedName {
     Directory,
     LinkToDirectory,
     File(Elsewhere),
@@ -524,23 +524,23 @@ fn follow_in(trees: &[&Tree], directory: &Directory, name: &CStr) -> io::Result<
 fn look(
     trees: Option<&[&Tree]>,
     directory: &Directory,
-    entry: &outboard::Entry,
-) -> io::Result<Found> {
+    entry: &outboard::RawEntry,
+) -> io::Result<ResolvedName> {
     match (kind(&directory.source, entry), trees) {
-        (libc::DT_DIR, _) => Ok(Found::Directory),
+        (libc::DT_DIR, _) => Ok(ResolvedName::Directory),
         (libc::DT_LNK, Some(trees)) => {
             let followed = follow_in(trees, directory, entry.name)?;
             Ok(match followed.stat.st_mode & libc::S_IFMT {
-                libc::S_IFDIR => Found::LinkToDirectory,
-                _ => Found::File(Some((followed.parent, followed.name))),
+                libc::S_IFDIR => ResolvedName::LinkToDirectory,
+                _ => ResolvedName::File(Some((followed.parent, followed.name))),
             })
         }
-        _ => Ok(Found::File(None)),
+        _ => Ok(ResolvedName::File(None)),
     }
 }
 
 /// `DT_DIR`, `DT_LNK`, or anything else for other files.
-fn kind(parent: &Fd, entry: &outboard::Entry) -> u8 {
+fn kind(parent: &Fd, entry: &outboard::RawEntry) -> u8 {
     if entry.kind != libc::DT_UNKNOWN {
         return entry.kind;
     }

@@ -6,7 +6,7 @@ use super::flights::{Flight, Flights};
 use super::member::{Kind, Member};
 use super::sparse::Map;
 use super::stream::Piece;
-use crate::attributes::Target;
+use crate::attributes::AttributeTarget;
 use crate::cp::data::Trail;
 use crate::cp::handle_cache::HandleCache;
 use crate::report::Report;
@@ -34,13 +34,13 @@ pub struct Job {
 }
 
 /// Why a member was not made.
-enum Failure {
+enum MakeFailure {
     Writing(io::Error),
     /// The reader stopped in the middle of the member, and reports why.
     Cut,
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for MakeFailure {
     fn from(error: io::Error) -> Self {
         Self::Writing(error)
     }
@@ -52,27 +52,35 @@ pub struct Maker<'a> {
     pub flights: &'a Flights,
     /// Complete files.
     pub handles: &'a HandleCache,
-    /// The destination, for messages.
-    pub shown: &'a str,
+    /// The destination, as the user would write it.
+    pub operand: &'a [u8],
 }
 
 impl Maker<'_> {
+    /// A path in the destination, as the user would write it.
+    pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
+        let path = path.strip_prefix(b"./").unwrap_or(path);
+        let slash: &[u8] = if self.operand.ends_with(b"/") {
+            b""
+        } else {
+            b"/"
+        };
+        [self.operand, slash, path].concat()
+    }
+
     /// A path in the destination, for messages.
     pub fn shown(&self, path: &[u8]) -> String {
-        let path = path.strip_prefix(b"./").unwrap_or(path);
-        let slash = if self.shown.ends_with('/') { "" } else { "/" };
-        format!("{}{slash}{}", self.shown, escaped(path))
+        escaped(&self.operand_of(path))
     }
 
     /// Creates a member and reports failures.
     pub fn make(&self, job: &Job) {
         match self.make_any(job) {
             Ok(()) => self.report.count_file(),
-            Err(Failure::Cut) => {}
-            Err(Failure::Writing(error)) => {
-                let shown = self.shown(&job.member.path);
-                self.report
-                    .fail_writing(format!("cannot write {shown}"), &error);
+            Err(MakeFailure::Cut) => {}
+            Err(MakeFailure::Writing(error)) => {
+                let path = self.operand_of(&job.member.path);
+                self.report.fail_writing("cannot write", path, &error);
             }
         }
         self.flights.land(job.flight);
@@ -82,12 +90,12 @@ impl Maker<'_> {
     /// Notes that this directory, or a file in it, is complete.
     pub fn note(&self, directory: &Fd) {
         if let Err(error) = self.handles.note(directory) {
-            let what = format!("cannot write {}", self.shown);
-            self.report.fail_writing(what, &error);
+            self.report
+                .fail_writing("cannot write", self.operand.to_vec(), &error);
         }
     }
 
-    fn make_any(&self, job: &Job) -> Result<(), Failure> {
+    fn make_any(&self, job: &Job) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
         match &job.member.kind {
@@ -106,11 +114,11 @@ impl Maker<'_> {
         let path = || self.shown(&job.member.path);
         job.member
             .attributes
-            .give(self.report, &Target::Path(&made), &now, &path);
+            .give(self.report, &AttributeTarget::Path(&made), &now, &path);
         Ok(())
     }
 
-    fn file(&self, job: &Job) -> Result<(), Failure> {
+    fn file(&self, job: &Job) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
@@ -125,13 +133,13 @@ impl Maker<'_> {
         let path = || self.shown(&job.member.path);
         job.member
             .attributes
-            .give(self.report, &Target::Open(&file), &now, &path);
+            .give(self.report, &AttributeTarget::Open(&file), &now, &path);
         self.handles.add(file, job.member.map.data());
         Ok(())
     }
 
     /// Writes the bytes of a member at their offsets.
-    fn fill(&self, job: &Job, file: &Fd) -> Result<(), Failure> {
+    fn fill(&self, job: &Job, file: &Fd) -> Result<(), MakeFailure> {
         let map = &job.member.map;
         let mut filler = Filler {
             file,
@@ -152,7 +160,7 @@ impl Maker<'_> {
             Content::Stream(pieces) => pieces.iter().try_for_each(|piece| put(&piece))?,
         }
         if missing > 0 {
-            return Err(Failure::Cut);
+            return Err(MakeFailure::Cut);
         }
         if job.member.sparse {
             file.truncate(map.size)?;

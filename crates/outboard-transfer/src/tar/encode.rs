@@ -16,7 +16,7 @@ const SHORT: u64 = 0o7777777;
 const LONG: u64 = 0o77777777777;
 
 /// A file to write to an archive.
-pub struct Entry<'a> {
+pub struct ArchiveEntry<'a> {
     /// Ends with a slash for a directory.
     pub path: &'a [u8],
     pub stat: &'a libc::stat,
@@ -29,7 +29,7 @@ pub struct Entry<'a> {
     pub map: Option<&'a Map>,
 }
 
-impl Entry<'_> {
+impl ArchiveEntry<'_> {
     fn kind(&self) -> EntryType {
         match self.stat.st_mode & libc::S_IFMT {
             _ if self.link => EntryType::Link,

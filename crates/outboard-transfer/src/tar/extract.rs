@@ -13,12 +13,13 @@ use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::pending::{self, Later, Pending};
 use super::selection::Selection;
 use super::stream::{Piece, Stop};
-use crate::attributes::Target;
+use crate::attributes::AttributeTarget;
 use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
 use crate::report::Report;
 use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format::{escaped, size};
 use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::CString;
@@ -49,7 +50,7 @@ pub struct Options<'a> {
 }
 
 /// How reading ended.
-pub enum End {
+pub enum ArchiveEnd {
     Complete {
         marked: bool,
     },
@@ -57,15 +58,15 @@ pub enum End {
     Stopped(Stop, u64),
 }
 
-/// Unpacks an archive into the directory `root`, which messages call `shown`.
+/// Unpacks an archive into the directory `root`, which the user writes as `operand`.
 pub fn extract(
     archive: &mut Archive,
     root: Fd,
-    shown: &str,
+    operand: &[u8],
     options: Options,
     interrupt: &Interrupt,
     report: &Report,
-) -> io::Result<End> {
+) -> io::Result<ArchiveEnd> {
     let flights = Flights::default();
     let handles = HandleCache::default();
     let queue: Queue<Vec<Job>> = Queue::new(WAITING);
@@ -73,7 +74,7 @@ pub fn extract(
         report,
         flights: &flights,
         handles: &handles,
-        shown,
+        operand,
     };
     let mut extraction = Extraction {
         maker: &maker,
@@ -103,8 +104,8 @@ pub fn extract(
     });
     extraction.finish_directories();
     Ok(match result {
-        Ok(marked) => End::Complete { marked },
-        Err(stop) => End::Stopped(stop, archive.offset()),
+        Ok(marked) => ArchiveEnd::Complete { marked },
+        Err(stop) => ArchiveEnd::Stopped(stop, archive.offset()),
     })
 }
 
@@ -218,8 +219,8 @@ impl Extraction<'_> {
         match done {
             Ok(()) => self.maker.report.count_file(),
             Err(error) => {
-                let text = format!("cannot write {}", self.maker.shown(path));
-                self.maker.report.fail_writing(text, &error);
+                let path = self.maker.operand_of(path);
+                self.maker.report.fail_writing("cannot write", path, &error);
             }
         }
     }
@@ -265,7 +266,7 @@ impl Extraction<'_> {
         };
         // Access lists wait: files that are made in the directory would inherit them.
         let (report, shown) = (self.maker.report, || self.maker.shown(&later.path));
-        let target = Target::Open(&made.fd);
+        let target = AttributeTarget::Open(&made.fd);
         later.attributes.give_xattrs(report, &target, &shown);
         self.pending.add(made.identity, later).map_err(|_| {
             io::Error::other(format!(
@@ -401,12 +402,15 @@ impl Extraction<'_> {
             });
             match found {
                 Ok(Some((directory, now))) => {
-                    let target = Target::Open(&directory.fd);
+                    let target = AttributeTarget::Open(&directory.fd);
                     later.attributes.give(report, &target, &now, &shown);
                     self.maker.note(&directory.fd);
                 }
                 Ok(None) => {}
-                Err(error) => report.fail(format!("cannot finish {}: {}", shown(), reason(&error))),
+                Err(error) => {
+                    let path = self.maker.operand_of(&later.path);
+                    report.fail(Failure::of_file("cannot finish", path, &error));
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ pub type Identity = (u64, u64);
 pub struct Flight(u64);
 
 #[derive(Default)]
-struct State {
+struct FlightState {
     going: HashSet<Flight>,
     /// Number of waiters: waking none would cost a system call of the host for every member.
     waiting: usize,
@@ -26,7 +26,7 @@ struct State {
 #[derive(Default)]
 pub struct Flights {
     hasher: RandomState,
-    state: Mutex<State>,
+    state: Mutex<FlightState>,
     landed: Condvar,
 }
 
@@ -35,7 +35,7 @@ impl Flights {
         Flight(self.hasher.hash_one((directory, name)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, FlightState> {
         // Nothing panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

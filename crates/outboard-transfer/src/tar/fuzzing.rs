@@ -3,7 +3,7 @@
 
 use super::compression::decompressed;
 use super::directories::clean;
-use super::encode::Entry;
+use super::encode::ArchiveEntry;
 use super::member::{Archive, Attributes, Kind, Member, Next};
 use super::pax::{parse_time, push, time_text, Records};
 use super::polled::Gone;
@@ -170,7 +170,7 @@ fn check_written(member: &Member) {
     if matches!(member.kind, Kind::Directory) && !path.ends_with(b"/") {
         path.push(b'/');
     }
-    let entry = Entry {
+    let entry = ArchiveEntry {
         path: &path,
         stat: &stat(member),
         target,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Unpacks an archive into a directory of an image.
 
-use super::extract::{extract, End, Options};
+use super::extract::{extract, ArchiveEnd, Options};
 use super::member::{Archive, Next};
 use super::polled::{Gone, Polled};
 use super::selection::Selection;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The bytes of an archive.
-enum Source {
+enum ArchiveBytes {
     /// A file, pipe or socket of the host.
     File(File),
     /// A program's own stream, which nobody can poll.
@@ -36,7 +36,7 @@ enum Source {
 
 /// The source of the archive.
 pub struct Input {
-    source: Source,
+    source: ArchiveBytes,
     /// For messages.
     pub name: String,
     size: Option<u64>,
@@ -67,9 +67,10 @@ impl Input {
         let failed = |error| Error::failed(format!("cannot open archive {name}"), &error);
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {
-            return Err(Error::Failed(format!(
-                "{name} is a directory, not an archive"
-            )));
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("{name} is a directory, not an archive"),
+            ));
         }
         Ok(Self::of(file, name))
     }
@@ -77,7 +78,7 @@ impl Input {
     /// Reads from a program's own stream. `name`: for messages.
     pub fn of_reader(reader: impl Read + Send + 'static, name: &str) -> Self {
         Self {
-            source: Source::Reader(Box::new(reader)),
+            source: ArchiveBytes::Reader(Box::new(reader)),
             name: name.to_owned(),
             size: None,
             metadata: None,
@@ -88,7 +89,7 @@ impl Input {
     pub fn of(file: File, name: String) -> Self {
         let metadata = file.metadata().ok();
         Self {
-            source: Source::File(file),
+            source: ArchiveBytes::File(file),
             name,
             size: metadata
                 .as_ref()
@@ -106,12 +107,12 @@ pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
     reads
 }
 
-/// Unpacks an archive file. `shown`: the destination in messages.
+/// Unpacks an archive file. `operand`: the destination, as the user would write it.
 pub fn unpack_file(
     session: &mut Session,
     file: &Path,
     place: &Place,
-    shown: &str,
+    operand: &[u8],
     new_report: fn() -> Report,
 ) -> Result<()> {
     let how = Options {
@@ -123,7 +124,7 @@ pub fn unpack_file(
         session,
         Input::open(Some(file.as_os_str()))?,
         place,
-        shown,
+        operand,
         how,
         new_report,
     )
@@ -165,8 +166,8 @@ impl Input {
     fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
         let (position, gone) = (Arc::new(AtomicU64::new(0)), Gone::default());
         let input: Box<dyn Read + Send> = match self.source {
-            Source::File(file) => Box::new(Polled::new(file, gone.clone())),
-            Source::Reader(reader) => reader,
+            ArchiveBytes::File(file) => Box::new(Polled::new(file, gone.clone())),
+            ArchiveBytes::Reader(reader) => reader,
         };
         let counted = Counted {
             input,
@@ -177,12 +178,12 @@ impl Input {
     }
 }
 
-/// Unpacks an archive into a directory. `shown`: the directory in messages.
+/// Unpacks an archive into a directory. `operand`: the directory, as the user would write it.
 pub fn unpack(
     session: &mut Session,
     input: Input,
     place: &Place,
-    shown: &str,
+    operand: &[u8],
     how: Options,
     new_report: fn() -> Report,
 ) -> Result<()> {
@@ -190,42 +191,46 @@ pub fn unpack(
     let id = session.open(place, true)?;
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let report = new_report();
-    let target = Target {
+    let target = UnpackTarget {
         tree: session.tree(id),
         place,
-        shown,
+        operand,
     };
     unpack_into(&target, input, how, &interrupt, &report)
 }
 
 /// The directory that an archive is unpacked into.
-pub(crate) struct Target<'a> {
+pub(crate) struct UnpackTarget<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
-    /// The name in messages.
-    pub shown: &'a str,
+    /// The name, as the user would write it.
+    pub operand: &'a [u8],
 }
 
 /// Unpacks an archive into the directory of a tree.
 pub(crate) fn unpack_into(
-    target: &Target,
+    target: &UnpackTarget,
     input: Input,
     how: Options,
     interrupt: &Interrupt,
     report: &Report,
 ) -> Result<()> {
-    let Target { tree, place, shown } = *target;
+    let UnpackTarget {
+        tree,
+        place,
+        operand,
+    } = *target;
     let name = input.name.clone();
-    let failed = |error| Error::failed(format!("cannot write to {shown}"), &error);
+    let failed = |error| Error::of_file("cannot write to", operand.to_vec(), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
     let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
     let (mut archive, size) = input.archive(interrupt, accounts)?;
     report.expect(size);
-    let end = extract(&mut archive, root, shown, how, interrupt, report);
+    let end = extract(&mut archive, root, operand, how, interrupt, report);
     report.print_losses();
     let last = escaped(&archive.last);
     match end.map_err(failed)? {
-        End::Complete { marked } => {
+        ArchiveEnd::Complete { marked } => {
             if !marked {
                 warn(format!(
                     "note: {name} ends without the mark of an end: it may be cut off after {last}"
@@ -235,13 +240,13 @@ pub(crate) fn unpack_into(
                 report.fail(format!("{} is not in {name}", escaped(path)));
             }
         }
-        End::Stopped(..) if interrupt.asked() => {
+        ArchiveEnd::Stopped(..) if interrupt.asked() => {
             return Err(Error::Interrupted(format!(
                 "interrupted after {} files, which are written",
                 report.files()
             )))
         }
-        End::Stopped(stop, offset) => {
+        ArchiveEnd::Stopped(stop, offset) => {
             return Err(stopped(stop, &name, offset, &last, report.files()))
         }
     }

@@ -8,7 +8,7 @@ use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
 use super::stream::{Piece, Stop, Stream};
 use crate::accounts::Accounts;
-use crate::attributes::{self, Target, Wanted, Xattrs};
+use crate::attributes::{self, AttributeTarget, Wanted, Xattrs};
 use crate::report::{Loss, Report};
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
@@ -58,7 +58,7 @@ impl Attributes {
     pub fn give(
         &self,
         report: &Report,
-        target: &Target,
+        target: &AttributeTarget,
         now: &libc::stat,
         path: &dyn Fn() -> String,
     ) {
@@ -77,7 +77,12 @@ impl Attributes {
     }
 
     /// Gives a file the extended attributes except access lists, and drops those here.
-    pub fn give_xattrs(&mut self, report: &Report, target: &Target, path: &dyn Fn() -> String) {
+    pub fn give_xattrs(
+        &mut self,
+        report: &Report,
+        target: &AttributeTarget,
+        path: &dyn Fn() -> String,
+    ) {
         attributes::keep_xattrs(report, target, self, path);
         let is_list = |(name, _): &(CString, Vec<u8>)| attributes::is_access_list(name);
         self.xattrs.retain(is_list);
@@ -85,7 +90,7 @@ impl Attributes {
 }
 
 impl Xattrs for Attributes {
-    fn set(&self, target: &Target, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
+    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
         for (name, value) in self.xattrs.iter().filter(|(name, _)| chosen(name)) {
             if target.set_xattr(name, value).is_err() {
                 lost(name);

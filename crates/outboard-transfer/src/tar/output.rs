@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The output of the archive.
-pub struct Target {
+pub struct ArchiveOutput {
     pub file: File,
     /// For messages.
     pub name: String,
@@ -27,7 +27,7 @@ pub struct Target {
     pub made: Option<PathBuf>,
 }
 
-impl Target {
+impl ArchiveOutput {
     /// Removes an incomplete archive, so that it does not look complete.
     fn remove(&self) {
         if let Some(path) = &self.made {
@@ -94,13 +94,13 @@ pub fn pack_place(
     choice: &Choice,
     format: Format,
     new_report: fn() -> Report,
-    open: impl FnOnce(&Session) -> Result<Target>,
+    open: impl FnOnce(&Session) -> Result<ArchiveOutput>,
 ) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let id = session.open(place, false)?;
     let _ = session.tree(id).system().raise_file_limit(1 << 16);
     let session: &Session = session;
-    let source = Source {
+    let source = PackSource {
         tree: session.tree(id),
         place,
         mount: match id {
@@ -116,7 +116,7 @@ pub fn pack_place(
 }
 
 /// The directory that is packed.
-pub(crate) struct Source<'a> {
+pub(crate) struct PackSource<'a> {
     pub tree: &'a Tree,
     pub place: &'a Place,
     /// `None`: it is in no mounted image.
@@ -126,12 +126,12 @@ pub(crate) struct Source<'a> {
 
 /// Packs what is chosen of a directory. `open`: opens the archive once the directory is found.
 pub(crate) fn pack_from(
-    source: &Source,
+    source: &PackSource,
     choice: &Choice,
     format: Format,
     interrupt: &Interrupt,
     report: &Report,
-    open: impl FnOnce() -> Result<Target>,
+    open: impl FnOnce() -> Result<ArchiveOutput>,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
     let shown = place.shown();

@@ -6,7 +6,7 @@
 //! their order ([`Writer`]). Each stretch has a short channel of its own. So memory is bounded, and
 //! the thread with the first stretch never has to wait.
 
-use super::encode::Entry;
+use super::encode::ArchiveEntry;
 use super::header::{padding, BLOCK};
 use super::sparse::{Map, Parts};
 use super::tree::{Folder, Item, Start, Walk};
@@ -172,7 +172,7 @@ struct Packer<'a> {
 }
 
 /// Metadata of a file, before its bytes are read.
-struct Found {
+struct FileMetadata {
     stat: libc::stat,
     target: Vec<u8>,
     xattrs: Vec<(CString, Vec<u8>)>,
@@ -237,7 +237,7 @@ impl Packer<'_> {
     }
 
     fn folder(&mut self, folder: &Folder) -> Result<(), Gone> {
-        let found = folder.fd.stat().map(|stat| Found {
+        let found = folder.fd.stat().map(|stat| FileMetadata {
             stat,
             target: Vec::new(),
             xattrs: self.xattrs(&folder.path, folder.fd.xattrs(), |name| {
@@ -280,9 +280,14 @@ impl Packer<'_> {
     }
 
     /// Checks the type before it opens the file: opening a device can have effects.
-    fn look(&self, folder: &Folder, name: &CStr, path: &[u8]) -> io::Result<(Found, Option<Fd>)> {
+    fn look(
+        &self,
+        folder: &Folder,
+        name: &CStr,
+        path: &[u8],
+    ) -> io::Result<(FileMetadata, Option<Fd>)> {
         let stat = folder.fd.stat_at(name, libc::AT_SYMLINK_NOFOLLOW)?;
-        let mut found = Found {
+        let mut found = FileMetadata {
             stat,
             target: Vec::new(),
             xattrs: Vec::new(),
@@ -341,7 +346,12 @@ impl Packer<'_> {
     }
 
     /// A file, which may have other names.
-    fn linked(&mut self, path: Vec<u8>, found: &Found, file: Option<Fd>) -> Result<(), Gone> {
+    fn linked(
+        &mut self,
+        path: Vec<u8>,
+        found: &FileMetadata,
+        file: Option<Fd>,
+    ) -> Result<(), Gone> {
         if found.stat.st_nlink < 2 {
             return self.file(&path, found, file, None);
         }
@@ -362,7 +372,7 @@ impl Packer<'_> {
     fn file(
         &mut self,
         path: &[u8],
-        found: &Found,
+        found: &FileMetadata,
         file: Option<Fd>,
         skip: Option<&AtomicBool>,
     ) -> Result<(), Gone> {
@@ -424,9 +434,9 @@ impl Packer<'_> {
     }
 }
 
-impl Found {
-    fn entry<'a>(&'a self, path: &'a [u8]) -> Entry<'a> {
-        Entry {
+impl FileMetadata {
+    fn entry<'a>(&'a self, path: &'a [u8]) -> ArchiveEntry<'a> {
+        ArchiveEntry {
             path,
             stat: &self.stat,
             target: &self.target,
@@ -582,7 +592,7 @@ impl<W: Write> Writer<'_, W> {
             return Ok(false);
         };
         linked.skip.store(true, Ordering::Relaxed);
-        let entry = Entry {
+        let entry = ArchiveEntry {
             path: &linked.path,
             stat: &linked.stat,
             target: first,

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The walk through a tree to pack: in the order of the archive, a directory before its entries.
+//!
+//! Commands that visit one file at a time share [`outboard::walk`]. That walk opens a directory
+//! after it has returned the directory, and reports one that cannot be opened. Here each directory
+//! is returned open: packers on other threads read its attributes from the same descriptor, and
+//! pack a directory that cannot be opened by its name.
 
 use super::changes::Changes;
 use crate::exclusion::Exclusion;

@@ -114,12 +114,12 @@ pub struct Vhd {
 struct Body {
     dynamic: Dynamic,
     footer: [u8; vhd::FOOTER as usize],
-    table: RwLock<Table>,
+    table: RwLock<BlockTable>,
     /// Blocks whose bitmap is known to have all sectors.
     full: Vec<AtomicBool>,
 }
 
-struct Table {
+struct BlockTable {
     starts: Vec<u32>,
     /// Blocks that the table in the file does not know yet.
     new: Vec<usize>,
@@ -128,7 +128,7 @@ struct Table {
 }
 
 /// A part of a request that lies in one block.
-struct Part {
+struct RequestPart {
     block: usize,
     /// Where in the block's data.
     start: u64,
@@ -136,14 +136,14 @@ struct Part {
 }
 
 /// Splits a range at the borders of blocks.
-fn parts(block_size: u32, offset: u64, length: u64) -> impl Iterator<Item = Part> {
+fn parts(block_size: u32, offset: u64, length: u64) -> impl Iterator<Item = RequestPart> {
     let block_size = u64::from(block_size);
     let end = offset + length;
     let mut at = offset;
     std::iter::from_fn(move || {
         let start = at % block_size;
         let length = (block_size - start).min(end - at);
-        let part = Part {
+        let part = RequestPart {
             block: (at / block_size) as usize,
             start,
             length: length as usize,
@@ -218,7 +218,7 @@ impl Body {
             dynamic,
             footer,
             full: full.collect(),
-            table: RwLock::new(Table {
+            table: RwLock::new(BlockTable {
                 starts: blocks.starts,
                 new: Vec::new(),
                 end: blocks.end.max(footer_place(source.size())),
@@ -247,15 +247,15 @@ impl Body {
         Ok(Some(bitmap))
     }
 
-    fn shared<T>(&self, work: impl FnOnce(&Table) -> io::Result<T>) -> io::Result<T> {
+    fn shared<T>(&self, work: impl FnOnce(&BlockTable) -> io::Result<T>) -> io::Result<T> {
         work(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn alone<T>(&self, work: impl FnOnce(&mut Table) -> io::Result<T>) -> io::Result<T> {
+    fn alone<T>(&self, work: impl FnOnce(&mut BlockTable) -> io::Result<T>) -> io::Result<T> {
         work(&mut self.table.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn read(&self, image: &Image, part: &Part, buffer: &mut [u8]) -> io::Result<()> {
+    fn read(&self, image: &Image, part: &RequestPart, buffer: &mut [u8]) -> io::Result<()> {
         self.shared(|table| {
             let Some(data) = self.data(table.starts[part.block]) else {
                 buffer.fill(0);
@@ -275,7 +275,7 @@ impl Body {
         })
     }
 
-    fn write(&self, image: &Image, part: &Part, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, image: &Image, part: &RequestPart, bytes: &[u8]) -> io::Result<()> {
         let file = &image.file;
         loop {
             let written = self.shared(|table| {
@@ -293,7 +293,7 @@ impl Body {
     }
 
     /// Makes sure that a block is in the file, with data in all of its sectors.
-    fn prepare(&self, image: &Image, table: &mut Table, block: usize) -> io::Result<()> {
+    fn prepare(&self, image: &Image, table: &mut BlockTable, block: usize) -> io::Result<()> {
         let file = &image.file;
         let Some(data) = self.data(table.starts[block]) else {
             self.allocate(file, table, block)?;
@@ -322,7 +322,7 @@ impl Body {
     }
 
     /// Gives a block room at the end of the file. Its data is a hole there.
-    fn allocate(&self, file: &File, table: &mut Table, block: usize) -> io::Result<()> {
+    fn allocate(&self, file: &File, table: &mut BlockTable, block: usize) -> io::Result<()> {
         let start = u32::try_from(table.end / SECTOR).ok();
         let start = start.filter(|&start| start != FREE);
         let start = start.ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;

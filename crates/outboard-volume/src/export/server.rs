@@ -44,7 +44,7 @@ pub fn serve(
     let size = device.size().map_err(failed)?;
     let fd = device.open_as(write).map_err(failed)?;
     let gate = Arc::new(RwLock::new(Some(fd)));
-    let volume = Volume {
+    let volume = ExportedFile {
         device: Arc::clone(&gate),
         size,
         writable: write,
@@ -72,7 +72,7 @@ pub fn serve(
     })
 }
 
-struct Volume {
+struct ExportedFile {
     /// Empty at the end.
     device: Arc<RwLock<Option<Fd>>>,
     size: u64,
@@ -119,7 +119,7 @@ fn empty(reply: ReplyEmpty, result: io::Result<()>) {
     }
 }
 
-impl Volume {
+impl ExportedFile {
     fn run<T>(&self, work: impl FnOnce(&Fd) -> io::Result<T>) -> io::Result<T> {
         match &*self.device.read().expect("no thread panics") {
             Some(device) => work(device),
@@ -151,7 +151,7 @@ impl Volume {
     }
 }
 
-impl Filesystem for Volume {
+impl Filesystem for ExportedFile {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let _ = config.set_max_write(LARGEST);
         if let Err(most) = config.set_max_readahead(LARGEST) {

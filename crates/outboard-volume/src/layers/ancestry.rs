@@ -7,11 +7,11 @@
 /// Nodes are numbered in the order of [`Ancestry::push`].
 #[derive(Debug, Default)]
 pub struct Ancestry {
-    nodes: Vec<Entry>,
+    nodes: Vec<NodeAncestors>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct NodeAncestors {
     /// One bit for each node below this one.
     below: Vec<u64>,
     /// The largest number of nodes between this one and a disk.
@@ -32,7 +32,7 @@ impl Ancestry {
             below[lower / 64] |= 1 << (lower % 64);
             height = height.max(entry.height + 1);
         }
-        self.nodes.push(Entry { below, height });
+        self.nodes.push(NodeAncestors { below, height });
     }
 
     pub fn is_above(&self, upper: usize, lower: usize) -> bool {

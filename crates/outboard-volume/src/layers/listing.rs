@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// A volume, or a locked one.
-pub struct Volume {
+pub struct ListedVolume {
     pub name: ImageName,
     /// In words, as in "logical volume".
     pub sort: &'static str,
@@ -25,7 +25,7 @@ pub struct Volume {
     pub problem: Option<String>,
 }
 
-impl Volume {
+impl ListedVolume {
     /// `None`: a disk or partition without a problem, which the partition table lists.
     pub(crate) fn of_node(stack: &Stack, index: usize) -> Option<Self> {
         let node = &stack.nodes()[index];

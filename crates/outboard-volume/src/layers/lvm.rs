@@ -22,7 +22,7 @@ const DEEPEST: usize = 32;
 const SLOWLY: [&str; 4] = ["min_recovery_rate", "1", "max_recovery_rate", "1"];
 
 /// A group, and the nodes of its physical volumes.
-struct Found {
+struct GroupNodes {
     group: VolumeGroup,
     /// Its unique name here: another group may have the same name.
     name: String,
@@ -83,7 +83,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
 }
 
 /// Reads the physical volumes, and takes the newest description of each group.
-fn groups(stack: &mut Stack) -> Vec<Found> {
+fn groups(stack: &mut Stack) -> Vec<GroupNodes> {
     let mut nodes = HashMap::new();
     let mut newest: BTreeMap<String, VolumeGroup> = BTreeMap::new();
     for index in stack.holding("LVM2_member") {
@@ -107,7 +107,7 @@ fn groups(stack: &mut Stack) -> Vec<Found> {
         }
     }
     let mut names = BTreeSet::new();
-    let found = |group: VolumeGroup| Found {
+    let found = |group: VolumeGroup| GroupNodes {
         name: match names.insert(group.name.clone()) {
             true => group.name.clone(),
             false => format!("{}-{}", group.name, group.id),
@@ -135,7 +135,7 @@ fn is_offered(stores: &HashSet<&str>, name: &str, volume: &LogicalVolume) -> boo
     !is_inner && volume.visible || stores.contains(name)
 }
 
-fn open_group(stack: &mut Stack, context: &Context, found: &Found) -> Result<()> {
+fn open_group(stack: &mut Stack, context: &Context, found: &GroupNodes) -> Result<()> {
     let group = &found.group;
     let is_whole = found.nodes.len() == group.physical.len();
     if !is_whole && !stack.complete {
@@ -205,12 +205,12 @@ struct Activation<'a> {
 
 /// Lines of a table, and the devices below.
 #[derive(Default)]
-struct Table {
+struct MappingTable {
     targets: Vec<Target>,
     below: Vec<BlockDevice>,
 }
 
-impl Table {
+impl MappingTable {
     /// Adds a line for a segment.
     fn push(&mut self, segment: &Segment, kind: &'static str, parameters: String) {
         self.targets.push(Target {
@@ -243,7 +243,7 @@ impl<'a> Activation<'a> {
     fn new(
         stack: &Stack,
         context: &Context<'a>,
-        found: &'a Found,
+        found: &'a GroupNodes,
         place: usize,
         made: Made,
     ) -> Self {
@@ -266,7 +266,7 @@ impl<'a> Activation<'a> {
         format!("{}{}", self.prefix, self.made.count)
     }
 
-    fn map(&mut self, table: Table, writable: bool) -> Attempt<BlockDevice> {
+    fn map(&mut self, table: MappingTable, writable: bool) -> Attempt<BlockDevice> {
         let name = self.new_name();
         // A pool is always mapped writable; a flag makes it read-only.
         let is_pool = table
@@ -289,7 +289,7 @@ impl<'a> Activation<'a> {
         let of_this = group.snapshots().filter(|(origin, _)| *origin == name);
         let snapshots: Vec<&Segment> = of_this.map(|(_, segment)| segment).collect();
         let size = group.logical[name].size();
-        let mut table = Table::default();
+        let mut table = MappingTable::default();
         if snapshots.is_empty() || self.read_only && !snapshots.iter().any(is_merging) {
             if !group.is_below_others(name) {
                 return Ok(origin);
@@ -325,7 +325,7 @@ impl<'a> Activation<'a> {
         if let Some(known) = self.made.snapshots.get(store) {
             return Ok(known.clone());
         }
-        let mut table = Table::default();
+        let mut table = MappingTable::default();
         let (origin, changes) = (self.volume(origin)?, self.volume(store)?);
         let parameters = format!("{} {} P {chunk_size}", table.on(origin), table.on(changes));
         table.push(segment, "snapshot", parameters);
@@ -361,7 +361,7 @@ impl<'a> Activation<'a> {
         if volume.segments.is_empty() {
             return Err("it has no segments".to_owned());
         }
-        let mut table = Table::default();
+        let mut table = MappingTable::default();
         for segment in &volume.segments {
             self.put(segment, &mut table)?;
         }
@@ -369,7 +369,7 @@ impl<'a> Activation<'a> {
     }
 
     /// Adds the line of a segment to a table.
-    fn put(&mut self, segment: &Segment, table: &mut Table) -> Attempt<()> {
+    fn put(&mut self, segment: &Segment, table: &mut MappingTable) -> Attempt<()> {
         match &segment.kind {
             SegmentKind::Striped { stripe_size, areas } => {
                 let places = self.places(areas, table)?;
@@ -418,7 +418,7 @@ impl<'a> Activation<'a> {
     }
 
     /// Areas in the syntax of tables: each a device and a sector.
-    fn places(&mut self, areas: &[Area], table: &mut Table) -> Attempt<String> {
+    fn places(&mut self, areas: &[Area], table: &mut MappingTable) -> Attempt<String> {
         let mut words = Vec::new();
         for area in areas {
             let (device, sector) = match area {
@@ -458,7 +458,7 @@ impl<'a> Activation<'a> {
         region_size: u64,
         log: Option<&str>,
         areas: &[Area],
-        table: &mut Table,
+        table: &mut MappingTable,
     ) -> Attempt<()> {
         if self.read_only {
             let first = self.places(&areas[..1], table)?;
@@ -477,7 +477,7 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    fn put_thin_pool(&mut self, segment: &Segment, table: &mut Table) -> Attempt<()> {
+    fn put_thin_pool(&mut self, segment: &Segment, table: &mut MappingTable) -> Attempt<()> {
         let SegmentKind::ThinPool {
             metadata,
             data,
@@ -509,7 +509,12 @@ impl<'a> Activation<'a> {
         Ok(())
     }
 
-    fn put_raid(&mut self, segment: &Segment, raid: &Raid, table: &mut Table) -> Attempt<()> {
+    fn put_raid(
+        &mut self,
+        segment: &Segment,
+        raid: &Raid,
+        table: &mut MappingTable,
+    ) -> Attempt<()> {
         self.check_raid(raid)?;
         let mut parameters = vec![raid.stripe_size.to_string()];
         let redundant = !raid.level.starts_with("raid0");
@@ -573,7 +578,7 @@ impl<'a> Activation<'a> {
     fn raid_device(
         &mut self,
         (metadata, data): &(Option<String>, String),
-        table: &mut Table,
+        table: &mut MappingTable,
     ) -> Attempt<[String; 2]> {
         let metadata = match metadata {
             Some(metadata) => self.raid_part(metadata, table)?,
@@ -582,7 +587,7 @@ impl<'a> Activation<'a> {
         Ok([metadata, self.raid_part(data, table)?])
     }
 
-    fn raid_part(&mut self, volume: &str, table: &mut Table) -> Attempt<String> {
+    fn raid_part(&mut self, volume: &str, table: &mut MappingTable) -> Attempt<String> {
         let mut device = self.volume(volume)?;
         if self.read_only {
             let name = self.new_name();

@@ -20,7 +20,7 @@ use std::io;
 pub const ARRAY: &str = "RAID array";
 
 /// Members of one array with their nodes: current ones, the newest first, and outdated ones.
-struct Found {
+struct ArrayMembers {
     members: Vec<(usize, Member)>,
     old: Vec<usize>,
 }
@@ -63,7 +63,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
 }
 
 /// Members by array, also of open arrays.
-fn arrays(stack: &Stack) -> Vec<Found> {
+fn arrays(stack: &Stack) -> Vec<ArrayMembers> {
     let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
     for index in stack.holding("linux_raid_member") {
         let source = stack.nodes()[index].device.source();
@@ -85,12 +85,12 @@ fn arrays(stack: &Stack) -> Vec<Found> {
             .filter(in_use)
             .map(|(node, _)| node)
             .collect();
-        Found { members, old }
+        ArrayMembers { members, old }
     };
     arrays.into_values().map(found).collect()
 }
 
-impl Found {
+impl ArrayMembers {
     fn newest(&self) -> &Member {
         &self.members[0].1
     }

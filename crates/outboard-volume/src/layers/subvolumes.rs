@@ -29,7 +29,7 @@ pub struct Subvolume {
 
 /// The entry of a subvolume in the tree of trees.
 #[derive(Default)]
-struct Entry {
+struct SubvolumeEntry {
     exists: bool,
     snapshot: bool,
     read_only: bool,
@@ -42,7 +42,7 @@ fn le64(bytes: &[u8], offset: usize) -> u64 {
     field.copied().map_or(0, u64::from_le_bytes)
 }
 
-impl Entry {
+impl SubvolumeEntry {
     /// Parses `struct btrfs_root_item`.
     fn take_root(&mut self, item: &[u8]) {
         let parent = item.get(263..279).unwrap_or_default();
@@ -61,8 +61,8 @@ impl Entry {
     }
 }
 
-fn entries(file: &Fd) -> io::Result<BTreeMap<u64, Entry>> {
-    let mut entries: BTreeMap<u64, Entry> = BTreeMap::new();
+fn entries(file: &Fd) -> io::Result<BTreeMap<u64, SubvolumeEntry>> {
+    let mut entries: BTreeMap<u64, SubvolumeEntry> = BTreeMap::new();
     let mut from = Some(BtrfsKey {
         object: NUMBERS.0,
         ..BtrfsKey::default()
@@ -87,7 +87,12 @@ fn entries(file: &Fd) -> io::Result<BTreeMap<u64, Entry>> {
 }
 
 /// Path of the subvolume; `None` if no directory refers to it.
-fn path(file: &Fd, entries: &BTreeMap<u64, Entry>, number: u64, depth: usize) -> Option<Vec<u8>> {
+fn path(
+    file: &Fd,
+    entries: &BTreeMap<u64, SubvolumeEntry>,
+    number: u64,
+    depth: usize,
+) -> Option<Vec<u8>> {
     if number == TOP {
         return Some(Vec::new());
     }
@@ -105,7 +110,7 @@ fn path(file: &Fd, entries: &BTreeMap<u64, Entry>, number: u64, depth: usize) ->
 /// The subvolumes of a file system. `file`: any file in it.
 pub fn list(file: &Fd) -> io::Result<Vec<Subvolume>> {
     let entries = entries(file)?;
-    let subvolume = |(&number, entry): (&u64, &Entry)| {
+    let subvolume = |(&number, entry): (&u64, &SubvolumeEntry)| {
         Some(Subvolume {
             number,
             path: path(file, &entries, number, 0)?,

@@ -6,7 +6,7 @@ use super::Session;
 use crate::address::ImageName;
 use crate::image::Image;
 use crate::layers::keys::Secret;
-use crate::layers::listing::Volume;
+use crate::layers::listing::ListedVolume;
 use crate::layers::names::Meaning;
 use crate::layers::subvolumes::{self, Subvolume};
 use crate::layers::{Context, Stack};
@@ -234,7 +234,7 @@ impl Session {
     }
 
     /// Lists the volume of a name and all volumes inside of it that need no question for a key.
-    pub fn volumes(&mut self, name: &ImageName) -> Result<Vec<Volume>> {
+    pub fn volumes(&mut self, name: &ImageName) -> Result<Vec<ListedVolume>> {
         let disk = self.disk(name, false)?;
         let index = self.open_stack(name, disk)?;
         self.with_stack(index, |stack, context| stack.open_all(context))?;
@@ -242,7 +242,7 @@ impl Session {
         let mut volumes = Vec::new();
         let mut file_systems = Vec::new();
         for node in stack.all_of(name) {
-            volumes.extend(Volume::of_node(stack, node));
+            volumes.extend(ListedVolume::of_node(stack, node));
             if stack.nodes()[node].holds("btrfs") && !stack.is_opened(node) {
                 file_systems.push(node);
             }
@@ -255,14 +255,14 @@ impl Session {
 
     /// The subvolumes of a btrfs; none if it cannot be mounted, which the caller reports when it
     /// measures usage.
-    fn volumes_of_btrfs(&mut self, stack: usize, node: usize) -> Vec<Volume> {
+    fn volumes_of_btrfs(&mut self, stack: usize, node: usize) -> Vec<ListedVolume> {
         let name = self.stack(stack).image_name(node);
         let mounted = self.mount_node(&name.shown(), stack, node, None, false);
         let found = mounted.and_then(|index| self.subvolumes(index));
         let found = found.unwrap_or_default();
         found
             .iter()
-            .map(|found| Volume::of_subvolume(&name, found))
+            .map(|found| ListedVolume::of_subvolume(&name, found))
             .collect()
     }
 

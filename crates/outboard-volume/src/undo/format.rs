@@ -16,7 +16,7 @@ const SECTOR: usize = 512;
 const LONGEST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum LogState {
     /// Nothing in the image was overwritten.
     Begun,
     /// Blocks of the image may be new ones.
@@ -35,7 +35,7 @@ pub struct Head {
     pub image: u64,
     /// The process that changes the image; 0 if that is not known.
     pub process: u32,
-    pub state: State,
+    pub state: LogState,
 }
 
 fn number(bytes: &[u8]) -> u64 {
@@ -72,7 +72,7 @@ impl Head {
         if !bytes.starts_with(MAGIC) {
             return Err(wrong("it is no undo log"));
         }
-        let states = [State::Begun, State::Complete, State::Marked];
+        let states = [LogState::Begun, LogState::Complete, LogState::Marked];
         let head = bytes.get(..USED + 4).and_then(|bytes| {
             let state = states.get(bytes[USED - 1] as usize)?;
             (checksum(&bytes[..USED]) == bytes[USED..]).then_some(Self {
@@ -102,7 +102,7 @@ impl Head {
             id: 0,
             image: 0,
             process: 0,
-            state: State::Complete,
+            state: LogState::Complete,
         }))
     }
 }
@@ -150,7 +150,7 @@ impl<F: Read + Seek> Reader<F> {
 
     /// Whether blocks of the image may be new ones.
     pub fn is_complete(&self) -> bool {
-        self.head.is_some_and(|head| head.state != State::Begun)
+        self.head.is_some_and(|head| head.state != LogState::Begun)
     }
 
     fn record(&mut self) -> io::Result<Record> {

@@ -9,7 +9,7 @@
 //! A log could put any bytes into the image. So a log that another user may have created is not
 //! used.
 
-use super::format::{Head, Reader, State};
+use super::format::{Head, LogState, Reader};
 use super::wrong;
 use crate::uuid::hash;
 use outboard::{Fd, System, Tree};
@@ -96,7 +96,7 @@ fn cannot_use(log: &Path, why: &str, way_out: &str) -> io::Error {
     ))
 }
 
-pub enum Found {
+pub enum FoundLog {
     Nothing,
     /// The image may be half changed.
     Pending(Log),
@@ -329,7 +329,7 @@ impl Subject {
         }
     }
 
-    pub fn find_log(&self) -> io::Result<Found> {
+    pub fn find_log(&self) -> io::Result<FoundLog> {
         match &self.mark {
             Mark::Of { id, log } => match self.find_marked(*id, log) {
                 // Another process may have finished the change.
@@ -344,7 +344,7 @@ impl Subject {
     }
 
     /// The log that the mark names. The image's directory may have another name by now.
-    fn find_marked(&self, id: u64, named: &Path) -> io::Result<Found> {
+    fn find_marked(&self, id: u64, named: &Path) -> io::Result<FoundLog> {
         let here = named.file_name().map(|name| self.path.with_file_name(name));
         let mut blamed = (named.to_owned(), wrong("it is gone"));
         for place in here.into_iter().chain([named.to_owned()]) {
@@ -355,7 +355,7 @@ impl Subject {
                 Ok(Candidate::Open(file)) => {
                     let log = self.log(place.clone(), file)?;
                     match log.reader.head {
-                        Some(head) if head.id == id => return Ok(Found::Pending(log)),
+                        Some(head) if head.id == id => return Ok(FoundLog::Pending(log)),
                         _ => wrong("it is the log of another change"),
                     }
                 }
@@ -368,8 +368,8 @@ impl Subject {
     }
 
     /// A log that is found by the image's name or number: one of a half change first.
-    fn find_named(&self) -> io::Result<Found> {
-        let mut first = Found::Nothing;
+    fn find_named(&self) -> io::Result<FoundLog> {
+        let mut first = FoundLog::Nothing;
         let places = std::iter::once(self.beside()).chain(self.logs_elsewhere());
         for place in places {
             match open(&place, self.found.uid()) {
@@ -380,49 +380,49 @@ impl Subject {
                 Ok(Candidate::Absent) => {}
                 Ok(Candidate::Refused(why)) => warn_of(&place, &why),
                 Ok(Candidate::Open(file)) => match self.judge(self.log(place, file)?) {
-                    Found::Pending(log) => return Ok(Found::Pending(log)),
-                    Found::Stale(log) if matches!(first, Found::Nothing) => {
-                        first = Found::Stale(log);
+                    FoundLog::Pending(log) => return Ok(FoundLog::Pending(log)),
+                    FoundLog::Stale(log) if matches!(first, FoundLog::Nothing) => {
+                        first = FoundLog::Stale(log);
                     }
-                    Found::Stale(_) | Found::Nothing => {}
+                    FoundLog::Stale(_) | FoundLog::Nothing => {}
                 },
             }
         }
         Ok(first)
     }
 
-    fn judge(&self, log: Log) -> Found {
+    fn judge(&self, log: Log) -> FoundLog {
         match log.path == self.beside() {
             true => self.judge_beside(log),
             false => self.judge_elsewhere(log),
         }
     }
 
-    fn judge_beside(&self, log: Log) -> Found {
+    fn judge_beside(&self, log: Log) -> FoundLog {
         let is_done = |head: Head| {
-            let was_marked = head.state == State::Marked && head.image == self.number();
+            let was_marked = head.state == LogState::Marked && head.image == self.number();
             was_marked && self.mark == Mark::Absent
         };
         match log.reader.head {
-            Some(head) if log.reader.is_complete() && !is_done(head) => Found::Pending(log),
-            _ => Found::Stale(log),
+            Some(head) if log.reader.is_complete() && !is_done(head) => FoundLog::Pending(log),
+            _ => FoundLog::Stale(log),
         }
     }
 
     /// New files get numbers and paths of removed ones. So such a log may belong to a file that was
     /// moved, and still needs the log.
-    fn judge_elsewhere(&self, log: Log) -> Found {
-        let state = log.reader.head.map_or(State::Begun, |head| head.state);
+    fn judge_elsewhere(&self, log: Log) -> FoundLog {
+        let state = log.reader.head.map_or(LogState::Begun, |head| head.state);
         match (state, self.is_numbered(&log.path)) {
-            (State::Begun, true) => Found::Stale(log),
-            (State::Begun, false) => Found::Nothing,
-            (State::Marked, true) if self.mark == Mark::Absent => {
+            (LogState::Begun, true) => FoundLog::Stale(log),
+            (LogState::Begun, false) => FoundLog::Nothing,
+            (LogState::Marked, true) if self.mark == Mark::Absent => {
                 warn_of(&log.path, "the image has no mark that names it");
-                Found::Nothing
+                FoundLog::Nothing
             }
             // The file at the path may be another one by now, unless files there have no marks.
-            (_, false) if self.mark == Mark::Absent => Found::Nothing,
-            (State::Complete | State::Marked, _) => Found::Pending(log),
+            (_, false) if self.mark == Mark::Absent => FoundLog::Nothing,
+            (LogState::Complete | LogState::Marked, _) => FoundLog::Pending(log),
         }
     }
 }
@@ -442,7 +442,7 @@ mod tests {
         (path, subject)
     }
 
-    fn head(subject: &Subject, state: State) -> Vec<u8> {
+    fn head(subject: &Subject, state: LogState) -> Vec<u8> {
         let image = subject.number();
         let head = Head {
             records: 0,
@@ -476,20 +476,20 @@ mod tests {
         assert!(subject.logs_elsewhere() == std::slice::from_ref(&log));
 
         // The file's number is another one after a mount.
-        put_log(&log, head(&subject, State::Complete));
+        put_log(&log, head(&subject, LogState::Complete));
         fs::rename(&path, directory.path().join("old")).unwrap();
         fs::copy(directory.path().join("old"), &path).unwrap();
         subject = Subject::of(&path).unwrap();
         subject.mark = Mark::Unknown;
         assert!(!subject.is_numbered(&log));
         let found = subject.find_log().unwrap();
-        let Found::Pending(pending) = found else {
+        let FoundLog::Pending(pending) = found else {
             panic!("it is taken for a whole one")
         };
         assert!(pending.is_own && pending.path == log);
         // Where files have marks this is another file.
         subject.mark = Mark::Absent;
-        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         fs::remove_file(&log).unwrap();
     }
 
@@ -501,13 +501,13 @@ mod tests {
         let objects_once = |_: &Metadata| object.take().then(String::new);
         let (log, _) = subject.make_log_unless(objects_once).unwrap();
         subject.mark = Mark::Absent;
-        put_log(&log, head(&subject, State::Marked));
-        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        put_log(&log, head(&subject, LogState::Marked));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         assert!(log.exists());
         // A change that did not begin, beside one that did.
-        put_log(&subject.beside(), head(&subject, State::Begun));
-        put_log(&log, head(&subject, State::Complete));
-        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        put_log(&subject.beside(), head(&subject, LogState::Begun));
+        put_log(&log, head(&subject, LogState::Complete));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Pending(_))));
         let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();
         assert!(!log.exists() && !subject.beside().exists());
@@ -523,7 +523,7 @@ mod tests {
                 id: 7,
                 image,
                 process: 0,
-                state: State::Marked,
+                state: LogState::Marked,
             })
         };
         let place = directory.path().join("copy");
@@ -548,10 +548,10 @@ mod tests {
         fs::create_dir(&other).unwrap();
         let named = other.join("image.outboard-undo");
         for log in [&named, &subject.beside()] {
-            put_log(log, head(&subject, State::Marked));
+            put_log(log, head(&subject, LogState::Marked));
         }
         subject.mark = Mark::Of { id: 7, log: named };
-        let Ok(Found::Pending(log)) = subject.find_log() else {
+        let Ok(FoundLog::Pending(log)) = subject.find_log() else {
             panic!("none is found");
         };
         assert!(log.path == subject.beside() && log.is_own);
@@ -563,7 +563,7 @@ mod tests {
         let (path, mut subject) = image(directory.path());
         let log = subject.beside();
         subject.mark = Mark::Of { id: 7, log };
-        assert!(matches!(subject.find_log(), Ok(Found::Nothing)));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         assert!(matches!(open(&path.join("x"), 0), Ok(Candidate::Absent)));
     }
 
@@ -576,7 +576,7 @@ mod tests {
         let mut bytes = b"outboard-undo-1\n".to_vec();
         bytes.resize(512, 0);
         put_log(log, &bytes);
-        assert!(matches!(subject.find_log(), Ok(Found::Stale(_))));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Stale(_))));
         let sum = |bytes: &[u8]| crc32fast::hash(bytes).to_le_bytes();
         bytes[16] = 1;
         let checksum = sum(&bytes[..24]);
@@ -584,7 +584,7 @@ mod tests {
         bytes.extend(super::super::record(0, &[2; 512], &[1; 512]));
         put_log(log, &bytes);
         subject.mark = Mark::Absent;
-        assert!(matches!(subject.find_log(), Ok(Found::Pending(_))));
+        assert!(matches!(subject.find_log(), Ok(FoundLog::Pending(_))));
         let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();
         assert!(!log.exists() && fs::read(&path).unwrap()[..513] == [&[2; 512][..], &[1]].concat());

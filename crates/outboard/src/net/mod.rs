@@ -49,7 +49,7 @@ mod tcp;
 mod udp;
 mod unix;
 
-pub use crate::readiness::{Ready, Source, Watch};
+pub use crate::readiness::{EventSource, Ready, Watch};
 pub use address::ToAddresses;
 pub use cancel::Canceller;
 pub use link::Link;
@@ -176,7 +176,7 @@ impl Net {
     /// The watch keeps the socket open.
     pub fn watch(
         &self,
-        source: &impl Source,
+        source: &impl EventSource,
         function: impl Fn(Ready) + Send + Sync + 'static,
     ) -> io::Result<Watch> {
         let bridge = self.kernel.shared.bridge.get(self.system())?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A set of sockets with one descriptor of the host, for event loops of the host.
 
-use crate::net::{Net, Ready, Source, Watch};
+use crate::net::{EventSource, Net, Ready, Watch};
 use outboard_sys::HostEvent;
 use std::collections::HashMap;
 use std::io;
@@ -42,11 +42,11 @@ pub struct Event {
 /// ```
 #[derive(Debug)]
 pub struct Poller {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPoller>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedPoller {
     event: HostEvent,
     ready: Mutex<HashMap<u64, Ready>>,
 }
@@ -57,7 +57,7 @@ pub struct Registration {
     _watch: Watch,
 }
 
-impl Shared {
+impl SharedPoller {
     fn note(&self, token: u64, ready: Ready) {
         let mut all = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = all.is_empty();
@@ -78,7 +78,7 @@ impl Shared {
 impl Poller {
     /// A poller without sockets.
     pub fn new() -> io::Result<Self> {
-        let shared = Shared {
+        let shared = SharedPoller {
             event: HostEvent::new()?,
             ready: Mutex::default(),
         };
@@ -88,7 +88,12 @@ impl Poller {
     }
 
     /// Adds a socket under a number. If it is ready now, there is an event soon.
-    pub fn add(&self, net: &Net, source: &impl Source, token: u64) -> io::Result<Registration> {
+    pub fn add(
+        &self,
+        net: &Net,
+        source: &impl EventSource,
+        token: u64,
+    ) -> io::Result<Registration> {
         let shared = Arc::clone(&self.shared);
         let watch = net.watch(source, move |ready| shared.note(token, ready))?;
         Ok(Registration { _watch: watch })

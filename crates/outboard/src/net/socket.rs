@@ -235,7 +235,7 @@ macro_rules! common_methods {
             }
         }
 
-        impl $crate::net::Source for $name {
+        impl $crate::net::EventSource for $name {
             fn descriptor(&self) -> &$crate::Fd {
                 self.0.fd()
             }

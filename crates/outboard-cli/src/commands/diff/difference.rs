@@ -135,7 +135,7 @@ enum Plain {
 
 /// A difference as JSON.
 #[derive(Serialize)]
-struct Record<'a> {
+struct DifferenceRecord<'a> {
     #[serde(flatten)]
     path: Bytes<'a>,
     what: &'static str,
@@ -156,7 +156,7 @@ struct Record<'a> {
     right_bytes: Option<Bytes<'a>>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> DifferenceRecord<'a> {
     fn new(difference: &'a Difference) -> Self {
         let empty = Self {
             path: Bytes::new("path", difference.path.as_slice()),
@@ -207,7 +207,7 @@ pub struct Line<'a> {
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        Record::new(self.difference).serialize(serializer)
+        DifferenceRecord::new(self.difference).serialize(serializer)
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
 
     fn json(what: What) -> String {
         let path = b"a".to_vec();
-        serde_json::to_string(&Record::new(&Difference { path, what })).unwrap()
+        serde_json::to_string(&DifferenceRecord::new(&Difference { path, what })).unwrap()
     }
 
     #[test]

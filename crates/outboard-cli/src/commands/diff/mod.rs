@@ -15,6 +15,7 @@ use clap::{Args, ValueEnum};
 use difference::{Difference, Line};
 use outboard::{Fd, System};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::Failure;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::{report, Reported};
 use outboard_sandbox::HostAccess;
@@ -74,8 +75,7 @@ impl Findings {
 
     fn trouble(&self, side: &Side, path: &[u8], error: &io::Error) {
         let place = side.place_of(path);
-        let what = format!("cannot compare {}", place.shown());
-        let trouble = Reported::of_file(what, place.operand(), error);
+        let trouble = Failure::of_file("cannot compare", place.operand(), error).into();
         let mut troubles = self.troubles.lock().expect("no thread panics");
         troubles.push(trouble);
     }
@@ -148,8 +148,7 @@ fn compare(options: &Diff, session: &mut Session, output: &mut Output) -> Result
 
 fn side(session: &Session, id: TreeId, place: Place) -> Result<Side> {
     let opened = session.tree(id).open_fd(place.path(), libc::O_PATH, 0);
-    let root =
-        opened.map_err(|error| Error::failed(format!("cannot open {}", place.shown()), &error))?;
+    let root = opened.map_err(|error| Error::of_file("cannot open", place.operand(), &error))?;
     Ok(Side { place, root })
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Two trees side by side: pairs of files that have the same path.
+//!
+//! Commands that visit one tree share [`outboard::walk`]. Here each step opens two directories and
+//! merges their names. A directory is entered only if the other tree has one at the same path.
 
 use super::contents::{same_contents, Pair};
 use super::difference::{Difference, Value, What};

@@ -112,7 +112,7 @@ fn now() -> i128 {
 }
 
 fn look<T>(place: &Place, found: io::Result<T>) -> Result<T> {
-    found.map_err(|error| Error::failed(format!("cannot look at {}", place.shown()), &error))
+    found.map_err(|error| Error::of_file("cannot look at", place.operand(), &error))
 }
 
 /// When a file was modified, in nanoseconds since 1970.

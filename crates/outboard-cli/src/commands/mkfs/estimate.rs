@@ -7,7 +7,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::operand::is_directory;
 use outboard_transfer::tar::input::count;
-use outboard_transfer::walk::{Entry, EntryText, Step};
+use outboard_transfer::walk::{Entry, Step};
 use outboard_volume::session::{apart, Session};
 use std::collections::HashSet;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl Content {
                 }
                 Step::Left(_) => {}
                 Step::Failed(entry, error) => {
-                    return Err(Error::Failed(entry.failure("list", &error).message));
+                    return Err(Error::of_file("cannot list", entry.path.to_vec(), &error));
                 }
             }
             Ok(())

@@ -12,7 +12,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::tool::{Call, Tool};
 use outboard_transfer::cp::Changes;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{EntryText, Step, Walk};
+use outboard_transfer::walk::{Step, Walk};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};
@@ -157,7 +157,7 @@ fn walk(tree: &Tree, changes: &Changes, interrupt: Interrupt) -> Result<Vec<Inod
             Step::Found(entry) => entry,
             Step::Left(_) => continue,
             Step::Failed(entry, error) => {
-                return Err(Error::Failed(entry.failure("list", &error).message));
+                return Err(Error::of_file("cannot list", entry.path.to_vec(), &error));
             }
         };
         let stat = entry.stat().map_err(failed)?;

@@ -22,7 +22,7 @@ const LABEL: u8 = 0x08;
 const LONG_NAME: u8 = 0x0f;
 
 /// Where things are in the image, in bytes.
-struct Volume<'a> {
+struct FatLayout<'a> {
     file: &'a File,
     table: u64,
     bits: u32,
@@ -59,7 +59,7 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "this is not FAT")
 }
 
-impl<'a> Volume<'a> {
+impl<'a> FatLayout<'a> {
     fn open(file: &'a File) -> io::Result<(Self, Directory)> {
         let mut boot = [0; 512];
         file.read_exact_at(&mut boot, 0)?;
@@ -241,7 +241,7 @@ fn settle_names(bytes: &mut [u8]) {
 pub fn settle(image: &Path, time: i64) -> Result<()> {
     let settle_all = || -> io::Result<()> {
         let file = File::options().read(true).write(true).open(image)?;
-        let (volume, top) = Volume::open(&file)?;
+        let (volume, top) = FatLayout::open(&file)?;
         let mut waiting = vec![top];
         let mut left = volume.clusters.saturating_add(1);
         while let Some(directory) = waiting.pop() {

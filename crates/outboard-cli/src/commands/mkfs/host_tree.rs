@@ -4,6 +4,7 @@
 
 use outboard::{System, Tree};
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
@@ -28,10 +29,13 @@ pub fn check_paths(top: &Path, tool: &str, interrupt: Interrupt) -> Result<()> {
 
 fn too_deep(top: &Path, tool: &str) -> Error {
     let shown = escaped(top.as_os_str().as_bytes());
-    Error::Failed(format!(
+    Error::known(
+        ErrorKind::Unsupported,
+        format!(
         "{shown}: it has paths of {LONGEST} bytes and more, which {tool} cannot follow: make a \
          type that needs no tool for its files, such as ext4"
-    ))
+    ),
+    )
 }
 
 /// Calls `see` with each step of the walk; the top is a file too.

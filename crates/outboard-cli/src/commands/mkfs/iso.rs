@@ -114,7 +114,7 @@ impl Latest {
     }
 }
 
-struct Volume<'a> {
+struct IsoVolume<'a> {
     file: &'a File,
     latest: Latest,
     /// The places of directories that are settled.
@@ -122,7 +122,7 @@ struct Volume<'a> {
     waiting: Vec<(u64, u64)>,
 }
 
-impl Volume<'_> {
+impl IsoVolume<'_> {
     fn read(&self, place: u64, size: u64) -> io::Result<Vec<u8>> {
         if size > LARGEST {
             return Err(damaged());
@@ -201,7 +201,7 @@ impl Volume<'_> {
 pub fn settle(path: &Path, time: i64) -> Result<()> {
     let settle = || {
         let file = File::options().read(true).write(true).open(path)?;
-        let mut volume = Volume {
+        let mut volume = IsoVolume {
             file: &file,
             latest: Latest::new(time),
             seen: HashSet::new(),

@@ -2,6 +2,7 @@
 //! The distribution's makers of file systems: the known ones, and the options of each.
 
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::Tool;
 use outboard_transfer::report::Loss;
 use std::ffi::OsString;
@@ -411,11 +412,14 @@ impl Maker {
     /// Whether a device with sectors of this size can hold the type.
     pub fn check_sectors(&self, size: u64) -> Result<()> {
         match self.sectors {
-            Sectors::AtMost(most) if size > most => Err(Error::Failed(format!(
+            Sectors::AtMost(most) if size > most => Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
                 "{} has blocks of {most} bytes, which cannot be on a device with sectors of {size} \
                  bytes",
                 self.kind
-            ))),
+            ),
+            )),
             _ => Ok(()),
         }
     }

@@ -20,6 +20,7 @@ use estimate::{round_up, Content};
 use makers::{Filled, Maker, Reproducible, FILE_SECTOR};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{self, Changes, Copied, Order};
@@ -114,19 +115,22 @@ pub struct Mkfs {
 
 /// The source of the contents.
 #[derive(Debug)]
-enum Source {
+enum ContentSource {
     Directory(PathBuf),
     Tar(PathBuf),
 }
 
-impl Source {
+impl ContentSource {
     fn find(path: &Path) -> Result<Self> {
         let shown = escaped(path.as_os_str().as_bytes());
         if Place::image_of(path).is_some() {
-            return Err(Error::Failed(format!(
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!(
                 "{shown} is a place in an image, but --from takes a directory or an archive of the \
                  host: pack it with outboard tar-out before"
-            )));
+            ),
+            ));
         }
         check_file_name(path)?;
         let metadata = std::fs::metadata(path)
@@ -182,7 +186,7 @@ impl Source {
 }
 
 /// Where the file system will be.
-enum Target {
+enum ImageTarget {
     File {
         path: PathBuf,
         replace: bool,
@@ -202,7 +206,7 @@ enum Target {
     },
 }
 
-impl Target {
+impl ImageTarget {
     fn path(&self) -> &Path {
         match self {
             Self::File { path, .. } | Self::Range { path, .. } | Self::Device { path, .. } => path,
@@ -248,7 +252,7 @@ pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
     // Kept to the end: nobody moves partitions meanwhile.
     let _lock = lock_existing(session, &name)?;
     let (target, has) = find_target(options, session, &name)?;
-    let making = Making::new(options, maker, name.shown(), target.sector())?;
+    let making = Making::new(options, maker, &name, target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;
     let private = scratch.path().display().to_string();
@@ -287,12 +291,12 @@ fn find_target(
     options: &Mkfs,
     session: &mut Session,
     name: &ImageName,
-) -> Result<(Target, Option<u64>)> {
+) -> Result<(ImageTarget, Option<u64>)> {
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
         Err(_) if name.partition.is_none() && name.volume.is_none() => {
-            let target = Target::File {
+            let target = ImageTarget::File {
                 format: NewFormat::of(&path, session.options()),
                 path,
                 replace: false,
@@ -317,7 +321,7 @@ fn find_target(
             let range = image.range(name)?;
             let old = image.probe_range(range).map(|old| old.kind.to_owned());
             let sector = sector_of(&path, &found)?;
-            let target = Target::Range {
+            let target = ImageTarget::Range {
                 path,
                 range,
                 sector,
@@ -326,7 +330,7 @@ fn find_target(
         }
         _ => {
             let (size, sector, old) = look(session, name)?;
-            (Target::Device { path, size, sector }, size, old)
+            (ImageTarget::Device { path, size, sector }, size, old)
         }
     };
     match old {
@@ -350,7 +354,10 @@ fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
 }
 
 fn exists(shown: &str, what: &str) -> Error {
-    Error::Failed(format!("{shown}: {what} (--force overwrites it)"))
+    Error::known(
+        ErrorKind::AlreadyExists,
+        format!("{shown}: {what} (--force overwrites it)"),
+    )
 }
 
 /// A whole file that is there already, of which a new one takes the place. It keeps the format.
@@ -360,7 +367,7 @@ fn replaced(
     name: &ImageName,
     format: Option<&str>,
     length: u64,
-) -> Result<(Target, Option<u64>)> {
+) -> Result<(ImageTarget, Option<u64>)> {
     let shown = name.shown();
     if !options.force {
         return Err(exists(&shown, "the file exists already"));
@@ -372,7 +379,7 @@ fn replaced(
         None => (NewFormat::Raw, length),
         Some(_) => (NewFormat::named(format), look(session, name)?.0),
     };
-    let target = Target::File {
+    let target = ImageTarget::File {
         path,
         replace: true,
         format,
@@ -383,7 +390,7 @@ fn replaced(
 /// The size of what a name means, that of its sectors, and what is on it.
 fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<String>)> {
     apart(session, &uses_image(name, false), |session| {
-        let failed = |error| Error::failed(format!("cannot use {}", name.shown()), &error);
+        let failed = |error| Error::of_file("cannot use", name.operand(), &error);
         let (device, _) = session.block_device(name, Wanted::Itself, false)?;
         let old = device.probe().map_err(failed)?;
         let size = device.size().map_err(failed)?;
@@ -396,23 +403,23 @@ fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<Str
 fn finish(
     session: &mut Session,
     scratch: Scratch,
-    target: &Target,
+    target: &ImageTarget,
     name: &ImageName,
 ) -> Result<()> {
     match target {
-        Target::File {
+        ImageTarget::File {
             path,
             replace,
             format,
         } => format.keep(session, scratch, path, *replace),
-        Target::Range { path, range, .. } => {
+        ImageTarget::Range { path, range, .. } => {
             let image = ImageLock::take(path, true)?;
             scratch.write_back(image.file(), *range).map_err(|error| {
                 let text = format!("{}: not everything was written", name.shown());
                 Error::failed(text, &error)
             })
         }
-        Target::Device { path, .. } => write_to(session, &scratch, name, path),
+        ImageTarget::Device { path, .. } => write_to(session, &scratch, name, path),
     }
 }
 
@@ -427,7 +434,7 @@ enum Wish {
 struct Making<'a> {
     options: &'a Mkfs,
     maker: &'static Maker,
-    source: Option<Source>,
+    source: Option<ContentSource>,
     changes: Changes,
     /// The tool's options, besides those of the user.
     words: Vec<OsString>,
@@ -437,19 +444,33 @@ struct Making<'a> {
     /// Bytes of a sector of what it is made for.
     sector: u64,
     shown: String,
+    /// The image or volume, as the user would write it.
+    operand: Vec<u8>,
 }
 
 impl<'a> Making<'a> {
-    fn new(options: &'a Mkfs, maker: &'static Maker, shown: String, sector: u64) -> Result<Self> {
+    fn new(
+        options: &'a Mkfs,
+        maker: &'static Maker,
+        name: &ImageName,
+        sector: u64,
+    ) -> Result<Self> {
         maker.check_sectors(sector)?;
         if options.reproducible && maker.reproducible == Reproducible::No {
-            return Err(Error::Failed(format!(
-                "{} cannot be made reproducible: of the types there are, {} can",
-                maker.kind,
-                Maker::reproducible_kinds()
-            )));
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} cannot be made reproducible: of the types there are, {} can",
+                    maker.kind,
+                    Maker::reproducible_kinds()
+                ),
+            ));
         }
-        let source = options.from.as_deref().map(Source::find).transpose()?;
+        let source = options
+            .from
+            .as_deref()
+            .map(ContentSource::find)
+            .transpose()?;
         if let Some(source) = &source {
             source.check(options)?;
         }
@@ -482,7 +503,8 @@ impl<'a> Making<'a> {
             uuid: options.uuid.clone(),
             time,
             sector,
-            shown,
+            shown: name.shown(),
+            operand: name.operand(),
         };
         making.choose_words()?;
         Ok(making)
@@ -558,26 +580,25 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn wish(&self, target: &Target, has: Option<u64>) -> Result<Wish> {
+    fn wish(&self, target: &ImageTarget, has: Option<u64>) -> Result<Wish> {
         let size = self.options.size;
         match target {
-            Target::Range {
+            ImageTarget::Range {
                 range: Range { size: room, .. },
                 ..
             }
-            | Target::Device { size: room, .. } => match size {
+            | ImageTarget::Device { size: room, .. } => match size {
                 _ if self.options.fit => Err(Error::Usage(format!(
                     "{}: it has its size, so --fit makes no sense",
                     self.shown
                 ))),
-                Some(size) if size > *room => Err(Error::Failed(format!(
-                    "{} has only {}",
-                    self.shown,
-                    size_text(*room)
-                ))),
+                Some(size) if size > *room => Err(Error::known(
+                    ErrorKind::NoSpace,
+                    format!("{} has only {}", self.shown, size_text(*room)),
+                )),
                 _ => Ok(Wish::Exactly(size.unwrap_or(*room))),
             },
-            Target::File { .. } => match (size, has) {
+            ImageTarget::File { .. } => match (size, has) {
                 (Some(size), _) => Ok(Wish::Exactly(size)),
                 (None, Some(size)) if !self.options.fit && self.source.is_none() => {
                     Ok(Wish::Exactly(size))
@@ -600,12 +621,15 @@ impl<'a> Making<'a> {
         };
         match self.attempt(session, scratch, size, &[])? {
             made @ (Copied::All | Copied::Some) => Ok(made),
-            Copied::UntilFull => Err(Error::Failed(format!(
-                "{}: {} is too small for the contents: give a larger --size, or --fit{}",
-                self.shown,
-                size_text(size),
-                self.advice_on_inodes(session, size)?
-            ))),
+            Copied::UntilFull => Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: {} is too small for the contents: give a larger --size, or --fit{}",
+                    self.shown,
+                    size_text(size),
+                    self.advice_on_inodes(session, size)?
+                ),
+            )),
         }
     }
 
@@ -644,11 +668,14 @@ impl<'a> Making<'a> {
             }
             size = round_up(size + size / 3);
         }
-        Err(Error::Failed(format!(
-            "{}: the contents do not even fit into {}",
-            self.shown,
-            size_text(size)
-        )))
+        Err(Error::known(
+            ErrorKind::NoSpace,
+            format!(
+                "{}: the contents do not even fit into {}",
+                self.shown,
+                size_text(size)
+            ),
+        ))
     }
 
     /// Makes the file system in this size, and fills it. `words`: further ones for the tool.
@@ -694,7 +721,12 @@ impl<'a> Making<'a> {
     }
 
     /// Copies the source into the empty file system.
-    fn fill(&self, session: &mut Session, scratch: &Scratch, source: &Source) -> Result<Copied> {
+    fn fill(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        source: &ContentSource,
+    ) -> Result<Copied> {
         let image = ImageName::new(scratch.path(), None);
         let access = HostAccess {
             reads: source.reads(),
@@ -708,19 +740,19 @@ impl<'a> Making<'a> {
             ..cp::Options::everything(session.umask())
         };
         apart(session, &access, |session| match source {
-            Source::Directory(path) => {
+            ContentSource::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
                 let order = Order {
                     options,
                     changes: &self.changes,
                     excluded: &Exclusion::default(),
                     names: None,
-                    shown: Some(&self.shown),
+                    operand: Some(&self.operand),
                 };
                 cp::copy(session, &order, &contents, &place, progress::report)
             }
-            Source::Tar(path) => {
-                match unpack_file(session, path, &place, &self.shown, progress::report) {
+            ContentSource::Tar(path) => {
+                match unpack_file(session, path, &place, &self.operand, progress::report) {
                     Ok(()) => Ok(Copied::All),
                     Err(Error::Told) => Ok(Copied::Some),
                     Err(error) => Err(error),
@@ -734,7 +766,7 @@ impl<'a> Making<'a> {
         &self,
         session: &Session,
         scratch: &Scratch,
-        source: Option<&Source>,
+        source: Option<&ContentSource>,
         words: &[String],
     ) -> Result<Copied> {
         let call = self.maker.tool.call(session.options().confinement())?;
@@ -748,7 +780,7 @@ impl<'a> Making<'a> {
             call = call.variable(name, self.sector.to_string());
         }
         let tree = match &self.source {
-            Some(given @ Source::Directory(_)) => Some(given.directory()?),
+            Some(given @ ContentSource::Directory(_)) => Some(given.directory()?),
             Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
             _ => None,
         };
@@ -814,12 +846,15 @@ impl<'a> Making<'a> {
         };
         let needed = scratch.size()?;
         if needed > size {
-            return Err(Error::Failed(format!(
-                "{}: the file system has {}, which is more than {}",
-                self.shown,
-                size_text(needed),
-                size_text(size)
-            )));
+            return Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: the file system has {}, which is more than {}",
+                    self.shown,
+                    size_text(needed),
+                    size_text(size)
+                ),
+            ));
         }
         scratch.set_size(size).map(|()| made)
     }

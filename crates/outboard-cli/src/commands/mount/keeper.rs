@@ -9,6 +9,7 @@ use super::Plan;
 use outboard::{send_fd, signals, Tree};
 use outboard_sandbox::crash;
 use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::ending_signals;
 use outboard_volume::host_mounts;
 use signal_hook::consts::SIGINT;
@@ -277,7 +278,7 @@ impl Keeper<'_> {
     /// The error of a keeper that gives up after a crash.
     fn last(&self, crash: Crash, message: &str) -> Error {
         match crash {
-            Crash::Signal(_) => Error::Failed(message.to_owned()),
+            Crash::Signal(_) => Error::known(ErrorKind::Crashed, message),
             Crash::Panic => {
                 self.voice.tell(message);
                 Error::Status(crash::CODE)

@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 use options::Options;
 use outboard::System;
 use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::ImageName;
 use outboard_volume::containers::check_format_writable;
@@ -274,15 +275,21 @@ impl Plan {
         let found =
             host_mounts::real(&self.directory).and_then(|directory| host_mounts::find(&directory));
         if let (Ok(Some(mounted)), false) = (found, System::Host.effective_user() == 0) {
-            return Err(Error::Failed(format!(
-                "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
-                Path::new(&mounted.source).display()
-            )));
+            return Err(Error::known(
+                ErrorKind::InUse,
+                format!(
+                    "{shown}: {} is mounted there already (outboard umount {shown} ends that)",
+                    Path::new(&mounted.source).display()
+                ),
+            ));
         }
         let metadata = std::fs::metadata(&self.directory)
             .map_err(|error| Error::failed(format!("cannot mount on {shown}"), &error))?;
         if !metadata.is_dir() {
-            return Err(Error::Failed(format!("{shown} is not a directory")));
+            return Err(Error::known(
+                ErrorKind::Usage,
+                format!("{shown} is not a directory"),
+            ));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::options::Options;
 use super::{umount, Plan};
 use outboard::System;
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts;
 use outboard_volume::servers::{self, Server};
@@ -40,26 +41,33 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
     let mounted =
         host_mounts::find(&directory).map_err(|error| Error::failed(what.clone(), &error))?;
     let Some(mounted) = mounted else {
-        return Err(Error::Failed(format!(
-            "{what}: no mount of outboard (see findmnt)"
-        )));
+        return Err(Error::known(
+            ErrorKind::NotFound,
+            format!("{what}: no mount of outboard (see findmnt)"),
+        ));
     };
     if ImageName::find(&mounted.source).file != plan.image.file {
-        return Err(Error::Failed(format!(
-            "{what}: {} is mounted there",
-            Path::new(&mounted.source).display()
-        )));
+        return Err(Error::known(
+            ErrorKind::Usage,
+            format!(
+                "{what}: {} is mounted there",
+                Path::new(&mounted.source).display()
+            ),
+        ));
     }
     let server = servers::all()
         .into_iter()
         .find(|server| server.source == mounted.source && server.directory == directory)
-        .ok_or_else(|| Error::Failed(format!("{what}: its server is gone")))?;
+        .ok_or_else(|| Error::known(ErrorKind::NotFound, format!("{what}: its server is gone")))?;
     check(&server, &plan.options).map_err(|why| Error::Failed(format!("{what}: {why}")))?;
     change(&directory, flags(mounted.flags(), lists)).map_err(|error| match error {
-        Some(error) if error.raw_os_error() == Some(libc::EBUSY) => Error::Failed(format!(
-            "{what}: {}: files are open for writing (see fuser -vm)",
-            reason(&error)
-        )),
+        Some(error) if error.raw_os_error() == Some(libc::EBUSY) => Error::known(
+            ErrorKind::InUse,
+            format!(
+                "{what}: {}: files are open for writing (see fuser -vm)",
+                reason(&error)
+            ),
+        ),
         Some(error) => Error::failed(what, &error),
         None => Error::Usage(format!("{shown}: no name of a directory")),
     })?;

@@ -11,7 +11,7 @@ use super::Plan;
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
 use outboard_fuse::owners::Owners;
-use outboard_fuse::server::{granularity, Gate, HostCache, Server, ServerOptions, Volume};
+use outboard_fuse::server::{granularity, Gate, HostCache, ServedVolume, Server, ServerOptions};
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::session::{Session, Style};
 use std::io;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::thread;
 
 /// Why the server stops.
-enum End {
+enum ServerEnd {
     /// The host has unmounted.
     Unmounted(io::Result<()>),
     /// The keeper wants it, or is gone.
@@ -54,7 +54,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
         group: options.group,
     };
     let host = Arc::new(HostCache::default());
-    let volume = Volume::new(session.mounted(index), owners, Arc::clone(&host)).map_err(failed)?;
+    let volume =
+        ServedVolume::new(session.mounted(index), owners, Arc::clone(&host)).map_err(failed)?;
     let gate = Arc::new(Gate::new(volume));
     let server_options = ServerOptions {
         checks: options.default_permissions,
@@ -70,7 +71,9 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let end = ends.recv();
     gate.close();
     match end {
-        Ok(End::Unmounted(Err(error))) => Err(Error::failed("requests cannot be read", &error)),
+        Ok(ServerEnd::Unmounted(Err(error))) => {
+            Err(Error::failed("requests cannot be read", &error))
+        }
         _ => Ok(()),
     }
 }
@@ -101,7 +104,7 @@ fn start(
     host: &HostCache,
     device: OwnedFd,
     threads: usize,
-    ended: Sender<End>,
+    ended: Sender<ServerEnd>,
 ) -> io::Result<()> {
     let mut config = Config::default();
     config.n_threads = Some(threads.max(1));
@@ -109,18 +112,18 @@ fn start(
     let fuse = fuser::Session::from_fd(server, device, SessionACL::All, config)?;
     host.connect(fuse.notifier());
     thread::Builder::new().spawn(move || {
-        let _ = ended.send(End::Unmounted(fuse.run()));
+        let _ = ended.send(ServerEnd::Unmounted(fuse.run()));
     })?;
     Ok(())
 }
 
 /// Tells the keeper that all is well, and waits for its word.
-fn listen(keeper: Fd, ended: Sender<End>) -> io::Result<()> {
+fn listen(keeper: Fd, ended: Sender<ServerEnd>) -> io::Result<()> {
     keeper.write_all(b"+")?;
     thread::Builder::new().spawn(move || {
         let mut byte = [0];
         let _ = keeper.read(&mut byte);
-        let _ = ended.send(End::Asked);
+        let _ = ended.send(ServerEnd::Asked);
     })?;
     Ok(())
 }

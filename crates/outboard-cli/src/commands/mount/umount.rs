@@ -4,6 +4,7 @@
 use clap::Args;
 use outboard::Tree;
 use outboard_sandbox::error::{reason, Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::reported::report;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts::{self, Mounted};
@@ -34,9 +35,10 @@ pub fn run(options: &Umount) -> Result<()> {
     let failed = |error| Error::failed(format!("cannot unmount {shown}"), &error);
     let directory = host_mounts::real(&options.directory).map_err(failed)?;
     let Some(mounted) = host_mounts::find(&directory).map_err(failed)? else {
-        return Err(Error::Failed(format!(
-            "{shown}: no mount of outboard (see findmnt)"
-        )));
+        return Err(Error::known(
+            ErrorKind::NotFound,
+            format!("{shown}: no mount of outboard (see findmnt)"),
+        ));
     };
     let removed = mounted.is_writable() && has_removed_image(&mounted);
     let written = write_all(&directory);
@@ -52,11 +54,14 @@ pub fn run(options: &Umount) -> Result<()> {
         (written, ended) => written.and(ended)?,
     }
     if removed {
-        return Err(Error::Failed(format!(
+        return Err(Error::known(
+            ErrorKind::NotFound,
+            format!(
             "{} was removed while it was mounted on {shown}: everything in it is lost, also what \
              was written there; only a copy made before has it",
             ImageName::find(&mounted.source).file.display()
-        )));
+        ),
+        ));
     }
     Ok(())
 }
@@ -92,11 +97,14 @@ pub fn write_all(directory: &Path) -> Result<()> {
         }
         // Somebody else's.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => Ok(()),
-        Err(error) => Err(Error::Failed(format!(
-            "{}: not everything was written: {}",
-            directory.display(),
-            reason(&error)
-        ))),
+        Err(error) => Err(Error::known(
+            ErrorKind::of(&error),
+            format!(
+                "{}: not everything was written: {}",
+                directory.display(),
+                reason(&error)
+            ),
+        )),
     }
 }
 
@@ -115,8 +123,11 @@ fn wait(source: &OsStr) -> Result<()> {
         std::thread::sleep(interval);
         interval = (2 * interval).min(LAST_INTERVAL);
     }
-    Err(Error::Failed(format!(
-        "{}: unmounted, but its server still has the image open",
-        image.shown()
-    )))
+    Err(Error::known(
+        ErrorKind::InUse,
+        format!(
+            "{}: unmounted, but its server still has the image open",
+            image.shown()
+        ),
+    ))
 }

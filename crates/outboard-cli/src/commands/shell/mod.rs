@@ -123,7 +123,7 @@ impl<'a> Prompt<'a> {
         let place = self.here.place(path);
         let id = self.session.open(&place, false)?;
         let tree = self.session.tree(id);
-        let failed = |error| Error::failed(format!("cannot go to {}", place.shown()), &error);
+        let failed = |error| Error::of_file("cannot go to", place.operand(), &error);
         let flags = libc::O_PATH | libc::O_DIRECTORY;
         tree.open_fd(place.path(), flags, 0).map_err(failed)?;
         self.here.directory = tree.canonicalize(place.path()).map_err(failed)?;

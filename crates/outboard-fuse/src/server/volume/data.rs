@@ -3,7 +3,7 @@
 
 use super::super::files::OpenFile;
 use super::super::nodes::ROOT;
-use super::{error, Caller, Volume};
+use super::{error, Caller, ServedVolume};
 use outboard::Fd;
 use std::io;
 
@@ -28,7 +28,7 @@ fn has_set_id(stat: &libc::stat) -> bool {
     stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0
 }
 
-impl Volume {
+impl ServedVolume {
     /// Notes that written data is lost. The next sync of the whole file system reports the error.
     fn lose(&self, error: &io::Error) {
         let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));

@@ -11,7 +11,7 @@
 //! | hole                    | the hole may hide data         | the hole may hide data        |
 //! | behind the end          | all from the offset on may     | all from the offset on may    |
 
-use super::Volume;
+use super::ServedVolume;
 use outboard::Fd;
 use std::io;
 
@@ -63,7 +63,7 @@ fn deciding_hole(fd: &Fd, offset: u64, whence: i32, found: &io::Result<u64>) -> 
     (end != Some(start)).then_some(Span { start, end })
 }
 
-impl Volume {
+impl ServedVolume {
     /// Finds data or a hole, as lseek(2) does.
     pub fn seek(&self, file: u64, offset: i64, whence: i32) -> io::Result<Look> {
         let file = self.files.get(file)?;

@@ -33,7 +33,7 @@ const FLAGS: [(&str, &str); 5] = [
 ];
 
 /// An encrypted volume to open.
-struct Volume {
+struct LuksVolume {
     header: Header,
     device: BlockDevice,
     /// Prefix of names of mappings.
@@ -60,7 +60,7 @@ fn parameters(cipher: &str, key: &[u8], first: u64, device: &BlockDevice, offset
     text
 }
 
-impl Volume {
+impl LuksVolume {
     fn new(stack: &Stack, index: usize, context: &Context) -> Attempt<Self> {
         let device = stack.nodes()[index].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
@@ -223,7 +223,7 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
         if node.locked || node.problem.is_some() {
             continue;
         }
-        let volume = match Volume::new(stack, index, context) {
+        let volume = match LuksVolume::new(stack, index, context) {
             Ok(volume) => volume,
             Err(problem) => {
                 stack.node_mut(index).problem = Some(problem);
@@ -267,7 +267,7 @@ pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<
         });
     }
     let damaged = |problem: String| failed(ErrorKind::Damaged, &shown, problem);
-    let volume = Volume::new(stack, index, context).map_err(damaged)?;
+    let volume = LuksVolume::new(stack, index, context).map_err(damaged)?;
     for _ in 0..TRIES {
         let question = format!("Passphrase of {shown}: ");
         let Some(passphrase) = context.keys.ask(&question)? else {
