@@ -5,6 +5,7 @@ use crate::protocol::EchoResult;
 use crate::topology::Echo;
 use outboard::net::{Net, RawSocket};
 use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 /// Numbers of ICMP: request, reply, destination unreachable, time exceeded.
@@ -12,12 +13,13 @@ const TYPES: [u8; 4] = [8, 0, 3, 11];
 /// Those of ICMPv6.
 const TYPES_V6: [u8; 4] = [128, 129, 1, 3];
 const HEADER: usize = 8;
-/// Tells the replies to this program from others.
-const IDENTIFIER: u16 = 0x6f62;
+/// The next identifier: a late reply is not taken for one to a later ping.
+static IDENTIFIER: AtomicU16 = AtomicU16::new(1);
 
 struct Ping<'a> {
     socket: RawSocket,
     echo: &'a Echo,
+    identifier: u16,
     result: EchoResult,
     /// When each request was sent, and whether its reply has come.
     sent: Vec<(Instant, bool)>,
@@ -36,10 +38,10 @@ fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-fn request(sequence: u16, size: usize, is_v6: bool) -> Vec<u8> {
+fn request(identifier: u16, sequence: u16, size: usize, is_v6: bool) -> Vec<u8> {
     let kind = if is_v6 { TYPES_V6[0] } else { TYPES[0] };
     let mut packet = vec![kind, 0, 0, 0];
-    packet.extend(IDENTIFIER.to_be_bytes());
+    packet.extend(identifier.to_be_bytes());
     packet.extend(sequence.to_be_bytes());
     packet.extend((0..size).map(|index| index as u8));
     if !is_v6 {
@@ -67,7 +69,7 @@ impl Ping<'_> {
 
     fn send(&mut self) {
         let sequence = self.sent.len() as u16;
-        let packet = request(sequence, self.echo.size, self.is_v6());
+        let packet = request(self.identifier, sequence, self.echo.size, self.is_v6());
         self.sent.push((Instant::now(), false));
         self.result.sent += 1;
         if let Err(error) = self.socket.send_to(&packet, self.echo.to) {
@@ -82,7 +84,7 @@ impl Ping<'_> {
         };
         let word = |at: usize| u16::from_be_bytes([message[at], message[at + 1]]);
         match message[0] {
-            kind if kind == types[1] && word(4) == IDENTIFIER => {
+            kind if kind == types[1] && word(4) == self.identifier => {
                 let data = &message[HEADER..];
                 let is_whole = data.len() == self.echo.size
                     && data.iter().enumerate().all(|(at, byte)| *byte == at as u8);
@@ -159,6 +161,7 @@ pub fn ping(net: &Net, echo: &Echo) -> io::Result<EchoResult> {
     let mut ping = Ping {
         socket: net.icmp_socket(echo.to.is_ipv6())?,
         echo,
+        identifier: IDENTIFIER.fetch_add(1, Ordering::Relaxed),
         result: EchoResult::default(),
         sent: Vec::new(),
     };
@@ -179,10 +182,10 @@ mod tests {
 
     #[test]
     fn a_request_has_a_correct_checksum() {
-        let packet = request(7, 5, false);
+        let packet = request(9, 7, 5, false);
         assert_eq!(packet.len(), 13);
         assert_eq!(checksum(&packet), 0);
-        assert_eq!(packet[6..8], [0, 7]);
+        assert_eq!(packet[4..8], [0, 9, 0, 7]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 struct Worker {
     child: Child,
     channel: Channel,
-    /// Those that it has.
-    routes: Vec<NodeRoute>,
+    /// Those that it has. `None`: those of the start.
+    routes: Option<Vec<NodeRoute>>,
 }
 
 pub struct Lab<'a> {
@@ -63,10 +63,15 @@ impl<'a> Lab<'a> {
             start_time: Duration::ZERO,
             _directory: directory,
         };
-        for index in 0..topology.nodes.len() {
+        // The first node may have to make the snapshot from which the others start.
+        lab.start_node(&settings, 0)?;
+        lab.answer(0, PATIENCE)?;
+        for index in 1..topology.nodes.len() {
             lab.start_node(&settings, index)?;
         }
-        lab.collect(PATIENCE)?;
+        for index in 1..topology.nodes.len() {
+            lab.answer(index, PATIENCE)?;
+        }
         for request in [Request::Meet, Request::Worsen] {
             lab.workers
                 .iter_mut()
@@ -93,7 +98,7 @@ impl<'a> Lab<'a> {
         self.workers.push(Worker {
             child,
             channel: Channel::new(ours),
-            routes: routes_of(self.topology, &self.up, index),
+            routes: None,
         });
         Ok(())
     }
@@ -148,7 +153,7 @@ impl<'a> Lab<'a> {
         for node in 0..self.workers.len() {
             let routes = routes_of(self.topology, &self.up, node);
             // The kernel has removed routes at the link itself.
-            if routes != self.workers[node].routes || at_link(node) {
+            if Some(&routes) != self.workers[node].routes.as_ref() || at_link(node) {
                 changed.push((node, routes));
             }
         }
@@ -157,7 +162,7 @@ impl<'a> Lab<'a> {
         }
         for (node, routes) in changed {
             self.answer(node, Duration::ZERO)?;
-            self.workers[node].routes = routes;
+            self.workers[node].routes = Some(routes);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use outboard::net::{Net, Netem};
 use outboard::{end_at_once, errno, Interface, Kernel};
 use std::ffi::CString;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -52,11 +53,24 @@ pub fn run(topology: &Topology, settings: &Settings, index: usize, socket: UnixS
     end_at_once(i32::from(served.is_err()))
 }
 
-fn boot(settings: &Settings, vcpus: u32) -> io::Result<Kernel> {
+/// The components that the nodes of a topology use. They are part of the snapshot, and loaded once.
+fn components(topology: &Topology) -> String {
+    let mut names = vec!["virtio_net"];
+    if topology.links.iter().any(|link| link.netem.is_some()) {
+        names.push("sch_netem");
+    }
+    if topology.nodes.iter().any(|node| node.firewall.is_some()) {
+        names.extend(["nf_tables", "nft_ct"]);
+    }
+    names.join(" ")
+}
+
+fn boot(topology: &Topology, settings: &Settings, vcpus: u32) -> io::Result<Kernel> {
     let mut builder = Kernel::builder()
         .vcpus(vcpus)
         .memory(MEMORY)
-        .command_line(CString::new(COMMAND_LINE)?);
+        .command_line(CString::new(COMMAND_LINE)?)
+        .components(CString::new(components(topology))?);
     if let Some(directory) = &settings.snapshots {
         builder = builder.snapshots(CString::new(directory.as_os_str().as_bytes())?);
     }
@@ -71,7 +85,7 @@ fn quoted(path: &Path) -> io::Result<String> {
 
 impl<'a> Node<'a> {
     fn start(topology: &'a Topology, settings: &'a Settings, index: usize) -> io::Result<Self> {
-        let kernel = boot(settings, topology.nodes[index].vcpus)?;
+        let kernel = boot(topology, settings, topology.nodes[index].vcpus)?;
         let mut node = Self {
             topology,
             settings,
@@ -108,6 +122,9 @@ impl<'a> Node<'a> {
         }
         net.set_sysctl("net.ipv6.neigh.default.retrans_time_ms", QUICK)?;
         net.set_sysctl("net.ipv6.conf.all.keep_addr_on_down", "1")?;
+        // The lab knows that addresses are unique. An address that waits for the proof cannot ask for
+        // neighbours.
+        net.set_sysctl("net.ipv6.conf.default.accept_dad", "0")?;
         net.set_sysctl("net.ipv6.conf.default.accept_ra", "0")
     }
 
@@ -236,13 +253,21 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
+    /// Both families: each has neighbours of its own.
     fn meet_one(&self, link: usize, other: &Port) -> io::Result<()> {
-        let Some(address) = other.addresses.first() else {
-            return Ok(());
-        };
+        for is_v6 in [false, true] {
+            let mut addresses = other.addresses.iter().map(|prefix| prefix.address());
+            if let Some(address) = addresses.find(|address| address.is_ipv6() == is_v6) {
+                self.meet_at(link, other, address)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn meet_at(&self, link: usize, other: &Port, address: IpAddr) -> io::Result<()> {
         let echo = Echo {
             from: self.index,
-            to: address.address(),
+            to: address,
             count: 1,
             interval: Duration::ZERO,
             timeout: MEETING_TRY,

@@ -92,6 +92,11 @@ pub fn run(options: &Lab, output: &mut Output) -> Result<()> {
     };
     let report = outboard_lab::run(&topology, &settings);
     let report = report.map_err(|error| options.error(&error))?;
+    if let Some(path) = &options.svg {
+        let drawn = std::fs::write(path, outboard_lab::draw(&topology, &report));
+        let shown = escaped(path.as_os_str().as_bytes());
+        drawn.map_err(|error| Error::failed(format!("cannot write {shown}"), &error))?;
+    }
     output.member("lab", &report)?;
     match report.met {
         true => Ok(()),

@@ -258,8 +258,14 @@ impl Context<'_> {
             false => members.parse("size", number(8, 65_000))?.unwrap_or(1000),
         };
         let to = self.node(&members, "to", yaml.line)?;
+        let from = self.node(&members, "from", yaml.line)?;
+        // A node serves one request at a time: it cannot be both ends.
+        if from == to {
+            let text = "from and to are the same node";
+            return Err(Error::topology(yaml.line, text));
+        }
         Ok(Transfer {
-            from: self.node(&members, "from", yaml.line)?,
+            from,
             to,
             address: self.address(to, &members, yaml.line)?,
             port: members.parse("port", number(1, 65535))?.unwrap_or(5001) as u16,

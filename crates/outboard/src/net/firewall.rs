@@ -203,7 +203,7 @@ fn in_network(prefix: Prefix, is_source: bool) -> Vec<u8> {
     };
     let bits = usize::from(prefix.length());
     let ones = |index: usize| 8usize.min(bits.saturating_sub(index * 8)) as u32;
-    let byte = |index: usize| !0u8.checked_shr(ones(index)).unwrap_or(0);
+    let byte = |index: usize| !0xffu8.checked_shr(ones(index)).unwrap_or(0);
     let ones: Vec<u8> = (0..address.len()).map(byte).collect();
     [
         meta(NETWORK_PROTOCOL),
