@@ -122,8 +122,8 @@ impl<'a> Node<'a> {
         }
         net.set_sysctl("net.ipv6.neigh.default.retrans_time_ms", QUICK)?;
         net.set_sysctl("net.ipv6.conf.all.keep_addr_on_down", "1")?;
-        // The lab knows that addresses are unique. An address that waits for the proof cannot ask for
-        // neighbours.
+        // The lab knows that addresses are unique. An address that waits for the proof cannot ask
+        // for neighbours.
         net.set_sysctl("net.ipv6.conf.default.accept_dad", "0")?;
         net.set_sysctl("net.ipv6.conf.default.accept_ra", "0")
     }
