@@ -53,6 +53,7 @@ CASES = {
     "tar-out": "tar-out @:/ -f %/out.tar",
     "mount": "mount @ %/none",
     "umount": "umount %",
+    "lab": f"lab {os.path.join(program.REPOSITORY, 'docs/examples/labs/router.yaml')}",
     "components": "components",
 }
 # Command to the kind of its error.

@@ -25,6 +25,7 @@ mod getfacl;
 mod getfattr;
 mod info;
 mod invocation;
+mod lab;
 pub mod line;
 mod ln;
 mod ls;
@@ -327,6 +328,10 @@ commands! {
     "umount" Umount(mount::umount::Umount) {
         access: |_| HostAccess::default(),
         run: |options, _| mount::umount::run(options),
+    }
+    "lab" Lab(lab::Lab) {
+        access: |_| lab::Lab::host_access(),
+        prints: |options, _, output| lab::run(options, output),
     }
     "components" Components(components::Components) {
         access: |_| HostAccess::default(),

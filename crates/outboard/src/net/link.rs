@@ -180,6 +180,22 @@ impl Net {
         })
     }
 
+    /// Lets the kernel merge packets for an interface (TSO, GSO, GRO), or not. Without it, each
+    /// packet passes a queue by itself: the loss of [`Net::set_netem`] is then that of a cable.
+    pub fn set_merging(&self, name: &str, merges: bool) -> io::Result<()> {
+        let (packets, bytes) = match merges {
+            true => (u32::from(u16::MAX), 65536),
+            false => (1, 1),
+        };
+        self.change_link(format_args!("set the merging of"), name, |message| {
+            message.attributes.extend([
+                LinkAttribute::GsoMaxSegs(packets),
+                LinkAttribute::GroMaxSize(bytes),
+                LinkAttribute::GroIpv4MaxSize(bytes),
+            ]);
+        })
+    }
+
     /// Sets the hardware address of an interface.
     pub fn set_hardware_address(&self, name: &str, address: &[u8]) -> io::Result<()> {
         let what = format_args!("set the hardware address of");

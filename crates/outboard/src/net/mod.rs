@@ -34,7 +34,9 @@
 
 mod address;
 mod cancel;
+mod counters;
 mod dns;
+mod firewall;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod link;
@@ -42,6 +44,7 @@ mod netem;
 mod netlink;
 mod poller;
 mod prefix;
+mod raw;
 mod resolve;
 mod routing;
 mod socket;
@@ -52,10 +55,13 @@ mod unix;
 pub use crate::readiness::{EventSource, Ready, Watch};
 pub use address::ToAddresses;
 pub use cancel::Canceller;
+pub use counters::Counters;
+pub use firewall::{FirewallRule, Protocol, State, Verdict};
 pub use link::Link;
 pub use netem::Netem;
 pub use poller::{Event, Poller, Registration};
 pub use prefix::{Prefix, ToPrefix};
+pub use raw::RawSocket;
 pub use routing::{LinkAddress, Neighbour, Route};
 pub use tcp::{Incoming, TcpListener, TcpStream};
 pub use udp::UdpSocket;

@@ -15,6 +15,8 @@ const LIMIT: u32 = 10_000;
 // Attributes (linux/pkt_sched.h).
 const TCA_OPTIONS: u16 = 2;
 const TCA_NETEM_REORDER: u16 = 3;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
 const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
@@ -32,6 +34,8 @@ pub struct Netem {
     pub duplicate: f64,
     /// Share of packets that overtake others. Needs a delay.
     pub reorder: f64,
+    /// Bytes per second that are sent at most. `None`: no limit.
+    pub rate: Option<u64>,
     /// Most packets that wait in the queue.
     pub limit: u32,
     /// The same seed makes the same choices.
@@ -47,6 +51,7 @@ impl Default for Netem {
             loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
+            rate: None,
             limit: LIMIT,
             seed: None,
         }
@@ -83,6 +88,16 @@ impl Netem {
         if self.reorder > 0.0 {
             let value = [share(self.reorder), 0].map(u32::to_ne_bytes).concat();
             attributes.push(DefaultNla::new(TCA_NETEM_REORDER, value));
+        }
+        if let Some(rate) = self.rate {
+            // `struct tc_netem_rate`: u32::MAX refers to RATE64. No overhead, no cells.
+            let low = u32::try_from(rate).unwrap_or(u32::MAX);
+            let value = [low, 0, 0, 0].map(u32::to_ne_bytes).concat();
+            if low == u32::MAX {
+                let rate = rate.to_ne_bytes().to_vec();
+                attributes.push(DefaultNla::new(TCA_NETEM_RATE64, rate));
+            }
+            attributes.push(DefaultNla::new(TCA_NETEM_RATE, value));
         }
         if let Some(seed) = self.seed {
             let value = seed.to_ne_bytes().to_vec();

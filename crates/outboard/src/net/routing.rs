@@ -4,7 +4,7 @@
 use crate::net::link;
 use crate::net::netlink::{describe, Netlink};
 use crate::net::{Net, Prefix, ToPrefix};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
@@ -352,6 +352,27 @@ impl Net {
             })?);
         }
         Ok(all)
+    }
+
+    /// Gives the kernel the hardware address of a neighbour, which it never asks for then.
+    pub fn add_neighbour(&self, link: &str, address: IpAddr, hardware: &[u8]) -> io::Result<()> {
+        let what = format_args!("add the neighbour {address} to");
+        self.with_link(what, link, |netlink, index| {
+            let mut message = NeighbourMessage::default();
+            message.header.family = family(address);
+            message.header.ifindex = index;
+            message.header.state = NeighbourState::Permanent;
+            let destination = match address {
+                IpAddr::V4(address) => NeighbourAddress::Inet(address),
+                IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+            };
+            message.attributes = vec![
+                NeighbourAttribute::Destination(destination),
+                NeighbourAttribute::LinkLayerAddress(hardware.to_vec()),
+            ];
+            let flags = NLM_F_CREATE | NLM_F_REPLACE;
+            netlink.change(Message::NewNeighbour(message), flags)
+        })
     }
 
     /// The hosts and routers that the kernel has talked to, or tried to.

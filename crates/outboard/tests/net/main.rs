@@ -5,6 +5,7 @@
 mod cancel;
 mod config;
 mod examples;
+mod filter;
 mod readiness;
 mod resolve;
 mod sockets;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard lab`: a network of kernels, as a topology file describes it.
+
+use crate::output::{Output, Print};
+use clap::Args;
+use outboard_lab::{Report, Settings, Topology};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::format::escaped;
+use outboard_sandbox::HostAccess;
+use outboard_volume::snapshots;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Run a network of kernels and check what it does
+///
+/// The file names the nodes (each one kernel in a process of its own), the links between them, and
+/// the steps to run: pings, transfers, links that fail. Ends with 1 if a step did not meet its
+/// expectations, with 2 if the file is wrong.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\
+                        \n  outboard lab router.yaml\
+                        \n  outboard lab --pcap frames --svg lab.svg router.yaml")]
+pub struct Lab {
+    /// The topology file
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Capture the frames of each interface into pcapng files in this directory
+    #[arg(long, value_name = "DIR")]
+    pub pcap: Option<PathBuf>,
+    /// Draw the topology with its traffic into an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Seed the losses and delays of links: two runs drop the same packets
+    #[arg(long)]
+    pub deterministic: bool,
+}
+
+/// Most bytes of a topology file.
+const LARGEST: u64 = 1 << 20;
+
+impl Print for Report {
+    fn print(&self, output: &mut Output) -> Result<()> {
+        let lines = self.lines();
+        lines.iter().try_for_each(|line| output.line(line))
+    }
+}
+
+impl Lab {
+    /// It has no image. Its nodes are copies of this process, with a kernel each.
+    pub fn host_access() -> HostAccess {
+        HostAccess {
+            programs: true,
+            ..HostAccess::default()
+        }
+    }
+
+    fn shown(&self) -> String {
+        escaped(self.file.as_os_str().as_bytes())
+    }
+
+    fn read(&self) -> Result<String> {
+        let failed =
+            |error: io::Error| Error::failed(format!("cannot read {}", self.shown()), &error);
+        let file = File::open(&self.file).map_err(failed)?;
+        let mut bytes = Vec::new();
+        let mut limited = file.take(LARGEST + 1);
+        limited.read_to_end(&mut bytes).map_err(failed)?;
+        String::from_utf8(bytes)
+            .map_err(|_| Error::Usage(format!("{}: the file is no text in UTF-8", self.shown())))
+    }
+
+    fn error(&self, error: &outboard_lab::Error) -> Error {
+        match error {
+            outboard_lab::Error::Topology { .. } => {
+                Error::Usage(format!("{}: {error}", self.shown()))
+            }
+            outboard_lab::Error::Failed(text) => Error::Failed(text.clone()),
+            outboard_lab::Error::Interrupted => Error::Interrupted("interrupted".to_owned()),
+        }
+    }
+}
+
+pub fn run(options: &Lab, output: &mut Output) -> Result<()> {
+    let topology = Topology::parse(&options.read()?).map_err(|error| options.error(&error))?;
+    let settings = Settings {
+        snapshots: snapshots::directory(),
+        captures: options.pcap.clone(),
+        is_deterministic: options.deterministic,
+        ..Settings::default()
+    };
+    let report = outboard_lab::run(&topology, &settings);
+    let report = report.map_err(|error| options.error(&error))?;
+    if let Some(path) = &options.svg {
+        let drawn = std::fs::write(path, outboard_lab::draw(&topology, &report));
+        let shown = escaped(path.as_os_str().as_bytes());
+        drawn.map_err(|error| Error::failed(format!("cannot write {shown}"), &error))?;
+    }
+    output.member("lab", &report)?;
+    match report.met {
+        true => Ok(()),
+        false => Err(Error::Failed("not all expectations were met".to_owned())),
+    }
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A running lab: a process for each node, a hub for each link.
+//!
+//! Nodes are copies of this process, which has one thread: a copy costs less than a new program,
+//! and shares its memory. All nodes start at the same time.
+
+use crate::error::{Error, Result};
+use crate::node;
+use crate::protocol::{Answer, Channel, InterfaceCounters, Request};
+use crate::routes::{routes_of, NodeRoute};
+use crate::settings::Settings;
+use crate::topology::Topology;
+use outboard::{fork, Child, System};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Descriptors beside those of the nodes.
+const SPARE_FILES: u64 = 64;
+/// How long a request may take, beside the time that it asks for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One node, seen from the lab.
+struct Worker {
+    child: Child,
+    channel: Channel,
+    /// Those that it has. `None`: those of the start.
+    routes: Option<Vec<NodeRoute>>,
+}
+
+pub struct Lab<'a> {
+    topology: &'a Topology,
+    workers: Vec<Worker>,
+    /// Whether each link is up.
+    up: Vec<bool>,
+    /// The time from the first process to the last node that is ready.
+    pub start_time: Duration,
+    _directory: TempDir,
+}
+
+fn start_failed(what: &str) -> impl Fn(std::io::Error) -> Error + '_ {
+    move |error| Error::failed(format!("cannot start {what}"), &error)
+}
+
+impl<'a> Lab<'a> {
+    /// Starts all nodes and waits until their links work.
+    pub fn start(topology: &'a Topology, settings: &Settings) -> Result<Self> {
+        let start = Instant::now();
+        let directory = tempfile::Builder::new().prefix("outboard-lab-").tempdir();
+        let directory = directory.map_err(start_failed("the lab"))?;
+        let settings = Settings {
+            directory: directory.path().to_owned(),
+            ..settings.clone()
+        };
+        let files = SPARE_FILES + topology.nodes.len() as u64;
+        let raised = System::Host.raise_file_limit(files);
+        raised.map_err(start_failed("so many nodes"))?;
+        let mut lab = Self {
+            topology,
+            workers: Vec::new(),
+            up: vec![true; topology.links.len()],
+            start_time: Duration::ZERO,
+            _directory: directory,
+        };
+        // The first node may have to make the snapshot from which the others start.
+        lab.start_node(&settings, 0)?;
+        lab.answer(0, PATIENCE)?;
+        for index in 1..topology.nodes.len() {
+            lab.start_node(&settings, index)?;
+        }
+        for index in 1..topology.nodes.len() {
+            lab.answer(index, PATIENCE)?;
+        }
+        for request in [Request::Meet, Request::Worsen] {
+            lab.workers
+                .iter_mut()
+                .enumerate()
+                .try_for_each(|(index, worker)| {
+                    worker.send(&topology.nodes[index].name, &request)
+                })?;
+            lab.collect(PATIENCE)?;
+        }
+        lab.start_time = start.elapsed();
+        Ok(lab)
+    }
+
+    fn start_node(&mut self, settings: &Settings, index: usize) -> Result<()> {
+        let name = &self.topology.nodes[index].name;
+        let failed = start_failed(name);
+        let (ours, theirs) = UnixStream::pair().map_err(&failed)?;
+        let Some(child) = fork().map_err(&failed)? else {
+            drop(ours);
+            // A node must see the end of the lab, not the other nodes.
+            self.workers.clear();
+            node::run(self.topology, settings, index, theirs);
+        };
+        self.workers.push(Worker {
+            child,
+            channel: Channel::new(ours),
+            routes: None,
+        });
+        Ok(())
+    }
+
+    fn name(&self, node: usize) -> &'a str {
+        &self.topology.nodes[node].name
+    }
+
+    /// Waits for an answer of each node.
+    fn collect(&mut self, limit: Duration) -> Result<Vec<Answer>> {
+        let names = self.topology.nodes.iter().map(|node| node.name.as_str());
+        let workers = self.workers.iter_mut().zip(names);
+        workers
+            .map(|(worker, name)| worker.channel.answer(name, limit))
+            .collect()
+    }
+
+    pub(crate) fn send(&mut self, node: usize, request: &Request) -> Result<()> {
+        let name = self.name(node);
+        self.workers[node].send(name, request)
+    }
+
+    pub(crate) fn answer(&mut self, node: usize, limit: Duration) -> Result<Answer> {
+        let name = self.name(node);
+        self.workers[node].channel.answer(name, limit + PATIENCE)
+    }
+
+    /// Sends a request to a node and waits for its answer.
+    pub(crate) fn ask(
+        &mut self,
+        node: usize,
+        request: &Request,
+        limit: Duration,
+    ) -> Result<Answer> {
+        self.send(node, request)?;
+        self.answer(node, limit)
+    }
+
+    /// Takes a link down or up, and has the nodes use other routes.
+    pub(crate) fn set_link(&mut self, link: usize, is_up: bool) -> Result<()> {
+        self.up[link] = is_up;
+        for port in &self.topology.links[link].ports {
+            let interface = port.interface;
+            let request = Request::Link { interface, is_up };
+            self.ask(port.node, &request, Duration::ZERO)?;
+        }
+        let at_link = |node| {
+            let mut ports = self.topology.links[link].ports.iter();
+            ports.any(|port| port.node == node)
+        };
+        let mut changed = Vec::new();
+        for node in 0..self.workers.len() {
+            let routes = routes_of(self.topology, &self.up, node);
+            // The kernel has removed routes at the link itself.
+            if Some(&routes) != self.workers[node].routes.as_ref() || at_link(node) {
+                changed.push((node, routes));
+            }
+        }
+        for (node, routes) in &changed {
+            self.send(*node, &Request::Routes(routes.clone()))?;
+        }
+        for (node, routes) in changed {
+            self.answer(node, Duration::ZERO)?;
+            self.workers[node].routes = Some(routes);
+        }
+        Ok(())
+    }
+
+    /// The counters of all interfaces, by node.
+    pub fn counters(&mut self) -> Result<Vec<Vec<InterfaceCounters>>> {
+        for node in 0..self.workers.len() {
+            self.send(node, &Request::Counters)?;
+        }
+        let answers = self.collect(PATIENCE)?.into_iter();
+        let counters = answers.map(|answer| match answer {
+            Answer::Counters(counters) => Ok(counters),
+            _ => Err(Error::Failed("a node gave a wrong answer".to_owned())),
+        });
+        counters.collect()
+    }
+}
+
+impl Worker {
+    fn send(&mut self, name: &str, request: &Request) -> Result<()> {
+        let sent = self.channel.send(request);
+        sent.map_err(|error| Error::failed(format!("node {name}"), &error))
+    }
+}
+
+impl Drop for Lab<'_> {
+    /// Ends the nodes before the directory of their links.
+    fn drop(&mut self) {
+        let workers = std::mem::take(&mut self.workers);
+        let children: Vec<Child> = workers.into_iter().map(|worker| worker.child).collect();
+        for child in children {
+            // It ends because its lab has closed the socket. One that still works is not waited
+            // for.
+            let _ = child.signal(libc::SIGKILL);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Creates a directory for captures, if it is missing.
+pub(crate) fn make_directory(path: &Path) -> Result<()> {
+    let made = std::fs::create_dir_all(path);
+    made.map_err(|error| Error::failed(format!("cannot make {}", path.display()), &error))
+}

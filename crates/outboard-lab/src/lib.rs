@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Labs: networks of kernels that a file describes. docs/labs.md has the format.
+//!
+//! [`Topology::parse`] checks a file, [`run`] starts a process for each node, runs the steps, and
+//! returns a [`Report`].
+
+mod echo;
+mod error;
+mod firewall;
+mod lab;
+mod node;
+mod protocol;
+mod quantity;
+mod report;
+mod routes;
+mod run;
+mod settings;
+mod svg;
+mod topology;
+mod transfer;
+mod yaml;
+
+pub use error::{Error, Result};
+pub use report::{Report, StepResult};
+pub use run::run;
+pub use settings::Settings;
+pub use svg::draw;
+pub use topology::Topology;

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A node: a process with one kernel. It boots, configures its network, then serves requests.
+
+use crate::echo::ping;
+use crate::protocol::{Answer, Channel, InterfaceCounters, Request};
+use crate::routes::{routes_of, NodeRoute};
+use crate::settings::Settings;
+use crate::topology::{hardware_address, Echo, Port, Topology};
+use crate::transfer::{self, Receiver};
+use outboard::net::{Net, Netem};
+use outboard::{end_at_once, errno, Interface, Kernel};
+use std::ffi::CString;
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Most bytes of a kernel's memory. It starts with less and grows.
+const MEMORY: u64 = 256 << 20;
+/// Hash tables of the size that a node needs, not of the size that the memory allows.
+const COMMAND_LINE: &str =
+    "dhash_entries=1024 ihash_entries=1024 thash_entries=1024 uhash_entries=256";
+/// How long the ports of a link may take to see each other.
+const MEETING: Duration = Duration::from_secs(20);
+const MEETING_TRY: Duration = Duration::from_millis(20);
+/// Interval of questions for a neighbour's address while ports meet, and Linux's own.
+const QUICK: &str = "20";
+const USUAL: &str = "1000";
+
+struct Node<'a> {
+    topology: &'a Topology,
+    settings: &'a Settings,
+    index: usize,
+    net: Net,
+    _interfaces: Vec<Interface>,
+    routes: Vec<NodeRoute>,
+    receiver: Option<Receiver>,
+}
+
+/// Runs a node until the lab ends. Never returns: the process is a copy of the lab's.
+pub fn run(topology: &Topology, settings: &Settings, index: usize, socket: UnixStream) -> ! {
+    let mut channel = Channel::new(socket);
+    let started = Node::start(topology, settings, index);
+    let served = match started {
+        Ok(mut node) => channel
+            .send(&Answer::Done)
+            .and_then(|()| node.serve(&mut channel)),
+        Err(error) => channel.send(&Answer::Failed(error.to_string())),
+    };
+    // Not exit(): nothing of the lab's process must be cleaned up here.
+    end_at_once(i32::from(served.is_err()))
+}
+
+/// The components that the nodes of a topology use. They are part of the snapshot, and loaded once.
+fn components(topology: &Topology) -> String {
+    let mut names = vec!["virtio_net"];
+    if topology.links.iter().any(|link| link.netem.is_some()) {
+        names.push("sch_netem");
+    }
+    if topology.nodes.iter().any(|node| node.firewall.is_some()) {
+        names.extend(["nf_tables", "nft_ct"]);
+    }
+    names.join(" ")
+}
+
+fn boot(topology: &Topology, settings: &Settings, vcpus: u32) -> io::Result<Kernel> {
+    let mut builder = Kernel::builder()
+        .vcpus(vcpus)
+        .memory(MEMORY)
+        .command_line(CString::new(COMMAND_LINE)?)
+        .components(CString::new(components(topology))?);
+    if let Some(directory) = &settings.snapshots {
+        builder = builder.snapshots(CString::new(directory.as_os_str().as_bytes())?);
+    }
+    builder.boot()
+}
+
+/// A path as a description of an interface has it.
+fn quoted(path: &Path) -> io::Result<String> {
+    let text = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(text.replace('\\', "\\\\").replace(',', "\\,"))
+}
+
+impl<'a> Node<'a> {
+    fn start(topology: &'a Topology, settings: &'a Settings, index: usize) -> io::Result<Self> {
+        let kernel = boot(topology, settings, topology.nodes[index].vcpus)?;
+        let mut node = Self {
+            topology,
+            settings,
+            index,
+            net: kernel.net(),
+            _interfaces: Vec::new(),
+            routes: Vec::new(),
+            receiver: None,
+        };
+        node.prepare()?;
+        for (link, port, found) in topology.ports_of(index) {
+            let description = node.description(link, port, found)?;
+            node._interfaces.push(kernel.add_interface(&description)?);
+        }
+        node.configure()?;
+        Ok(node)
+    }
+
+    fn ports(&self) -> Vec<(usize, usize, &'a Port)> {
+        self.topology.ports_of(self.index).collect()
+    }
+
+    fn has_v6(&self) -> bool {
+        self.topology.address_of(self.index, Some(true)).is_some()
+    }
+
+    /// Settings that interfaces inherit.
+    fn prepare(&self) -> io::Result<()> {
+        let net = &self.net;
+        net.set_sysctl("net.ipv4.neigh.default.retrans_time_ms", QUICK)?;
+        if !self.has_v6() {
+            net.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
+            return net.set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
+        }
+        net.set_sysctl("net.ipv6.neigh.default.retrans_time_ms", QUICK)?;
+        net.set_sysctl("net.ipv6.conf.all.keep_addr_on_down", "1")?;
+        // The lab knows that addresses are unique. An address that waits for the proof cannot ask
+        // for neighbours.
+        net.set_sysctl("net.ipv6.conf.default.accept_dad", "0")?;
+        net.set_sysctl("net.ipv6.conf.default.accept_ra", "0")
+    }
+
+    fn description(&self, link: usize, port: usize, found: &Port) -> io::Result<String> {
+        let segment = &self.topology.links[link];
+        let hub = quoted(&self.settings.directory.join(format!("{link}")))?;
+        let mac = hardware_address(link, port)
+            .map(|byte| format!("{byte:02x}"))
+            .join(":");
+        let mut text = format!("hub:{hub},name={},mac={mac}", found.interface());
+        for address in &found.addresses {
+            text.push_str(&format!(",ip={address}"));
+        }
+        if let Some(mtu) = segment.mtu {
+            text.push_str(&format!(",mtu={mtu}"));
+        }
+        if let Some(directory) = self
+            .settings
+            .captures
+            .as_ref()
+            .filter(|_| self.captures(link))
+        {
+            let name = format!(
+                "{}-{}.pcapng",
+                segment.name, self.topology.nodes[self.index].name
+            );
+            text.push_str(&format!(",pcap={}", quoted(&directory.join(name))?));
+        }
+        Ok(text)
+    }
+
+    /// All links are captured, unless some of them ask for it.
+    fn captures(&self, link: usize) -> bool {
+        let links = &self.topology.links;
+        links[link].captures || !links.iter().any(|link| link.captures)
+    }
+
+    fn configure(&mut self) -> io::Result<()> {
+        let node = &self.topology.nodes[self.index];
+        if self.ports().is_empty() {
+            self.net.set_up("lo")?;
+        }
+        for address in &node.loopbacks {
+            self.net.add_address("lo", *address)?;
+        }
+        if node.forwards {
+            self.net.set_sysctl("net.ipv4.ip_forward", "1")?;
+            if self.has_v6() {
+                self.net.set_sysctl("net.ipv6.conf.all.forwarding", "1")?;
+            }
+        }
+        for (name, value) in &node.sysctls {
+            self.net.set_sysctl(name, value)?;
+        }
+        let up = vec![true; self.topology.links.len()];
+        self.set_routes(routes_of(self.topology, &up, self.index))
+    }
+
+    /// Replaces the routes. The kernel has removed those over interfaces that went down.
+    fn set_routes(&mut self, wanted: Vec<NodeRoute>) -> io::Result<()> {
+        for old in &self.routes {
+            if let Some(route) = old.route().filter(|_| !wanted.contains(old)) {
+                match self.net.delete_route(&route) {
+                    Err(error) if errno(&error) == Some(libc::ESRCH) => {}
+                    other => other?,
+                }
+            }
+        }
+        for new in &wanted {
+            let is_old = self.routes.contains(new);
+            let Some(route) = new.route() else {
+                continue;
+            };
+            match self.net.add_route(&route) {
+                Err(error) if is_old && errno(&error) == Some(libc::EEXIST) => {}
+                other => other?,
+            }
+        }
+        self.routes = wanted;
+        Ok(())
+    }
+
+    fn serve(&mut self, channel: &mut Channel) -> io::Result<()> {
+        while let Some(request) = channel.receive::<Request>()? {
+            let answer = self.answer(request);
+            channel.send(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())))?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request) -> io::Result<Answer> {
+        match request {
+            Request::Meet => self.meet()?,
+            Request::Worsen => self.worsen()?,
+            Request::Ping(echo) => return ping(&self.net, &echo).map(Answer::Ping),
+            Request::Listen { is_tcp, transfer } => {
+                self.receiver = Some(transfer::listen(&self.net, is_tcp, &transfer)?);
+            }
+            Request::Receive { transfer, .. } => {
+                let receiver = self.receiver.take().ok_or(io::ErrorKind::NotConnected)?;
+                return Ok(Answer::Transfer(receiver.receive(&transfer)));
+            }
+            Request::Send { is_tcp, transfer } => {
+                let result = transfer::send(&self.net, is_tcp, &transfer);
+                return Ok(Answer::Transfer(result));
+            }
+            Request::Link { interface, is_up } => self.set_link(interface, is_up)?,
+            Request::Routes(routes) => self.set_routes(routes)?,
+            Request::Sysctl { name, value } => self.net.set_sysctl(&name, &value)?,
+            Request::Counters => return self.counters().map(Answer::Counters),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Waits for the ports that were added after this node's: a frame to a port that is not there
+    /// yet would be lost, and the question for its address repeated only later.
+    fn meet(&self) -> io::Result<()> {
+        if self.settings.is_deterministic {
+            self.add_neighbours()?;
+        }
+        for (link, port, _) in self.ports() {
+            for other in &self.topology.links[link].ports[port + 1..] {
+                self.meet_one(link, other)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both families: each has neighbours of its own.
+    fn meet_one(&self, link: usize, other: &Port) -> io::Result<()> {
+        for is_v6 in [false, true] {
+            let mut addresses = other.addresses.iter().map(|prefix| prefix.address());
+            if let Some(address) = addresses.find(|address| address.is_ipv6() == is_v6) {
+                self.meet_at(link, other, address)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn meet_at(&self, link: usize, other: &Port, address: IpAddr) -> io::Result<()> {
+        let echo = Echo {
+            from: self.index,
+            to: address,
+            count: 1,
+            interval: Duration::ZERO,
+            timeout: MEETING_TRY,
+            size: 8,
+        };
+        let end = Instant::now() + MEETING;
+        while ping(&self.net, &echo)?.received == 0 {
+            if Instant::now() > end {
+                let link = &self.topology.links[link].name;
+                let other = &self.topology.nodes[other.node].name;
+                let text = format!("link {link}: node {other} does not answer at {address}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Neighbours whose addresses are known send no questions that netem could drop.
+    fn add_neighbours(&self) -> io::Result<()> {
+        for (link, own, found) in self.ports() {
+            for (port, other) in self.topology.links[link].ports.iter().enumerate() {
+                for address in other.addresses.iter().filter(|_| port != own) {
+                    let hardware = hardware_address(link, port);
+                    let address = address.address();
+                    self.net
+                        .add_neighbour(&found.interface(), address, &hardware)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn worsen(&self) -> io::Result<()> {
+        for (link, port, found) in self.ports() {
+            let name = found.interface();
+            self.net
+                .set_sysctl(&format!("net.ipv4.neigh.{name}.retrans_time_ms"), USUAL)?;
+            if self.has_v6() {
+                self.net
+                    .set_sysctl(&format!("net.ipv6.neigh.{name}.retrans_time_ms"), USUAL)?;
+            }
+            if let Some(netem) = self.topology.links[link].netem {
+                self.net.set_merging(&name, false)?;
+                self.net.set_netem(&name, &self.seeded(netem, link, port))?;
+            }
+        }
+        match &self.topology.nodes[self.index].firewall {
+            Some(firewall) => self.net.set_firewall(firewall.policy, &firewall.rules),
+            None => Ok(()),
+        }
+    }
+
+    /// Each port makes choices of its own, the same in each run with one seed.
+    fn seeded(&self, netem: Netem, link: usize, port: usize) -> Netem {
+        let seed = netem.seed.or(self.topology.seed);
+        let seed = seed.or(self.settings.is_deterministic.then_some(1));
+        let own = (link as u64) << 32 | (port as u64) << 16;
+        Netem {
+            seed: seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(own)),
+            ..netem
+        }
+    }
+
+    fn set_link(&self, interface: usize, is_up: bool) -> io::Result<()> {
+        let name = format!("eth{interface}");
+        match is_up {
+            false => self.net.set_down(&name),
+            true if self.settings.is_deterministic => {
+                self.net.set_up(&name)?;
+                self.add_neighbours()
+            }
+            true => self.net.set_up(&name),
+        }
+    }
+
+    fn counters(&self) -> io::Result<Vec<InterfaceCounters>> {
+        let all = self.net.counters()?.into_iter();
+        let devices = all.filter(|counters| counters.link != "lo");
+        let counters = devices.map(|counters| InterfaceCounters {
+            interface: counters.link,
+            received_packets: counters.received_packets,
+            received_bytes: counters.received_bytes,
+            sent_packets: counters.sent_packets,
+            sent_bytes: counters.sent_bytes,
+            dropped: counters.queue_drops + counters.sent_drops + counters.received_drops,
+        });
+        Ok(counters.collect())
+    }
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Runs the steps of a topology, one after the other, and compares results with expectations.
+
+use crate::error::{Error, Result};
+use crate::lab::{make_directory, Lab};
+use crate::protocol::{Answer, EchoResult, Request, TransferResult};
+use crate::quantity::{shown_rate, shown_time};
+use crate::report::{Report, StepResult};
+use crate::settings::Settings;
+use crate::topology::{Action, Bound, Echo, Expectation, Metric, Step, Topology, Transfer};
+use outboard::signals;
+use std::time::{Duration, Instant};
+
+/// How often a pause looks for a signal.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs a lab from its start to its end.
+pub fn run(topology: &Topology, settings: &Settings) -> Result<Report> {
+    if let Some(directory) = &settings.captures {
+        make_directory(directory)?;
+    }
+    let mut lab = Lab::start(topology, settings)?;
+    let mut report = Report {
+        name: topology.name.clone(),
+        nodes: topology.nodes.len(),
+        links: topology.links.len(),
+        start_seconds: lab.start_time.as_secs_f64(),
+        met: true,
+        ..Report::default()
+    };
+    for step in &topology.steps {
+        let mut result = act(topology, &mut lab, &step.action)?;
+        result.line = step.line;
+        result.name.clone_from(&step.name);
+        judge(step, &mut result, &report.steps);
+        report.met &= result.met;
+        report.steps.push(result);
+    }
+    report.take_counters(topology, &lab.counters()?);
+    Ok(report)
+}
+
+fn wrong_answer() -> Error {
+    Error::Failed("a node gave a wrong answer".to_owned())
+}
+
+fn act(topology: &Topology, lab: &mut Lab, action: &Action) -> Result<StepResult> {
+    let name = |node: usize| &topology.nodes[node].name;
+    match action {
+        Action::Ping(echo) => {
+            let text = format!("ping {} -> {}", name(echo.from), echo.to);
+            let time = echo.interval * echo.count + echo.timeout;
+            match lab.ask(echo.from, &Request::Ping(echo.clone()), time)? {
+                Answer::Ping(result) => Ok(echo_result(text, echo, &result)),
+                _ => Err(wrong_answer()),
+            }
+        }
+        Action::Tcp(transfer) => {
+            let text = format!("tcp {} -> {}", name(transfer.from), name(transfer.to));
+            let (received, sent) = transfer_data(lab, true, transfer)?;
+            Ok(tcp_result(text, transfer, &received, &sent))
+        }
+        Action::Udp(transfer) => {
+            let text = format!("udp {} -> {}", name(transfer.from), name(transfer.to));
+            let (received, sent) = transfer_data(lab, false, transfer)?;
+            Ok(udp_result(text, transfer, &received, &sent))
+        }
+        Action::Link { link, is_up } => {
+            lab.set_link(*link, *is_up)?;
+            let state = if *is_up { "up" } else { "down" };
+            Ok(done(format!("{state} {}", topology.links[*link].name)))
+        }
+        Action::Sysctl {
+            node,
+            name: setting,
+            value,
+        } => {
+            let text = format!("sysctl {} {setting}={value}", name(*node));
+            let request = Request::Sysctl {
+                name: setting.clone(),
+                value: value.clone(),
+            };
+            lab.ask(*node, &request, Duration::ZERO)?;
+            Ok(done(text))
+        }
+        Action::Wait(time) => {
+            wait(*time)?;
+            Ok(done(format!("wait {}", shown_time(time.as_secs_f64()))))
+        }
+    }
+}
+
+fn done(action: String) -> StepResult {
+    StepResult {
+        action,
+        result: "done".to_owned(),
+        ..StepResult::default()
+    }
+}
+
+fn wait(time: Duration) -> Result<()> {
+    let end = Instant::now() + time;
+    loop {
+        let rest = end.saturating_duration_since(Instant::now());
+        if signals::first().is_some() {
+            return Err(Error::Interrupted);
+        }
+        if rest.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(rest.min(LOOK));
+    }
+}
+
+/// The results of the receiver and of the sender.
+fn transfer_data(
+    lab: &mut Lab,
+    is_tcp: bool,
+    transfer: &Transfer,
+) -> Result<(TransferResult, TransferResult)> {
+    let (from, to) = (transfer.from, transfer.to);
+    let own = || transfer.clone();
+    let listen = Request::Listen {
+        is_tcp,
+        transfer: own(),
+    };
+    lab.ask(to, &listen, Duration::ZERO)?;
+    lab.send(
+        to,
+        &Request::Receive {
+            is_tcp,
+            transfer: own(),
+        },
+    )?;
+    lab.send(
+        from,
+        &Request::Send {
+            is_tcp,
+            transfer: own(),
+        },
+    )?;
+    let limit = transfer.timeout + transfer.interval * transfer.count;
+    let sent = lab.answer(from, limit)?;
+    let received = lab.answer(to, limit)?;
+    match (received, sent) {
+        (Answer::Transfer(received), Answer::Transfer(sent)) => Ok((received, sent)),
+        _ => Err(wrong_answer()),
+    }
+}
+
+/// A reason behind a result.
+fn because(reason: &Option<String>) -> String {
+    reason
+        .as_ref()
+        .map_or(String::new(), |reason| format!(" ({reason})"))
+}
+
+fn echo_result(action: String, echo: &Echo, result: &EchoResult) -> StepResult {
+    let received = f64::from(result.received);
+    let mut text = format!("{} of {} replies", result.received, result.sent);
+    let mut rtt = None;
+    if result.received > 0 {
+        let average = result.sum / received;
+        rtt = Some(average);
+        text.push_str(&format!(
+            ", {} ({} to {})",
+            shown_time(average),
+            shown_time(result.least),
+            shown_time(result.most)
+        ));
+    }
+    if result.duplicates > 0 {
+        text.push_str(&format!(", {} twice", result.duplicates));
+    }
+    StepResult {
+        action,
+        result: text + &because(&result.reason),
+        reached: Some(result.received > 0),
+        received: Some(received),
+        loss: Some(1.0 - received / f64::from(echo.count)),
+        rtt,
+        ..StepResult::default()
+    }
+}
+
+fn rate(result: &TransferResult) -> Option<f64> {
+    (result.seconds > 0.0).then(|| result.bytes as f64 * 8.0 / result.seconds)
+}
+
+fn tcp_result(
+    action: String,
+    transfer: &Transfer,
+    received: &TransferResult,
+    sent: &TransferResult,
+) -> StepResult {
+    let is_whole = received.bytes == transfer.bytes && received.reason.is_none();
+    let rate = rate(received);
+    let mut text = match is_whole {
+        true => format!("{} bytes, contents right", received.bytes),
+        false => format!("{} of {} bytes", received.bytes, transfer.bytes),
+    };
+    if let Some(rate) = rate {
+        text.push_str(&format!(", {}", shown_rate(rate)));
+    }
+    if !is_whole {
+        let reason = sent.reason.as_ref().or(received.reason.as_ref()).cloned();
+        text.push_str(&because(&reason));
+    }
+    StepResult {
+        action,
+        result: text,
+        reached: Some(is_whole),
+        rate,
+        time: Some(received.seconds),
+        ..StepResult::default()
+    }
+}
+
+fn udp_result(
+    action: String,
+    transfer: &Transfer,
+    received: &TransferResult,
+    sent: &TransferResult,
+) -> StepResult {
+    let count = f64::from(transfer.count);
+    let rate = rate(received);
+    let mut text = format!("{} of {} datagrams", received.count, transfer.count);
+    if let Some(rate) = rate {
+        text.push_str(&format!(", {}", shown_rate(rate)));
+    }
+    let reason = received.reason.as_ref().or(sent.reason.as_ref()).cloned();
+    StepResult {
+        action,
+        result: text + &because(&reason),
+        reached: Some(received.count > 0 && received.reason.is_none()),
+        received: Some(received.count as f64),
+        loss: Some(1.0 - received.count as f64 / count),
+        rate,
+        ..StepResult::default()
+    }
+}
+
+impl StepResult {
+    fn value(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Loss => self.loss,
+            Metric::Rtt => self.rtt,
+            Metric::Rate => self.rate,
+            Metric::Time => self.time,
+            Metric::Received => self.received,
+        }
+    }
+
+    /// `None`: the expectation is met. Otherwise its text.
+    fn missed(&self, expectation: &Expectation, earlier: &[StepResult]) -> Option<String> {
+        let (holds, text) = match expectation {
+            Expectation::Any => (true, "any"),
+            Expectation::Reachable => (self.reached == Some(true), "reachable"),
+            Expectation::Unreachable => (self.reached == Some(false), "unreachable"),
+            Expectation::Compare {
+                metric,
+                comparison,
+                bound,
+                text,
+            } => {
+                let bound = match bound {
+                    Bound::Value(value) => Some(*value),
+                    Bound::Times(factor, step) => {
+                        earlier[*step].value(*metric).map(|value| value * factor)
+                    }
+                };
+                let values = self.value(*metric).zip(bound);
+                let holds = values.is_some_and(|(value, bound)| comparison.holds(value, bound));
+                (holds, text.as_str())
+            }
+        };
+        (!holds).then(|| text.to_owned())
+    }
+}
+
+fn judge(step: &Step, result: &mut StepResult, earlier: &[StepResult]) {
+    let expected = step.expected.iter();
+    result.missed = expected
+        .filter_map(|expectation| result.missed(expectation, earlier))
+        .collect();
+    result.met = result.missed.is_empty();
+}

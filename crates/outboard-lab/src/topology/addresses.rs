@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Addresses that the file leaves to the lab: each link without any gets a network from the pools,
+//! and its nodes get the first addresses of that network, in the order of the file.
+
+use super::links::prefixes;
+use super::Topology;
+use crate::error::{Error, Result};
+use crate::yaml::Yaml;
+use outboard::net::Prefix;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A network that is cut into parts, from its beginning on.
+pub(super) struct Pool {
+    network: Prefix,
+    /// The first address that is free.
+    next: u128,
+}
+
+fn value(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+fn address(value: u128, is_v6: bool) -> Option<IpAddr> {
+    match is_v6 {
+        true => Some(Ipv6Addr::from(value).into()),
+        false => Some(Ipv4Addr::from(u32::try_from(value).ok()?).into()),
+    }
+}
+
+/// How many bits of an address are below the prefix.
+fn free_bits(prefix: Prefix) -> u32 {
+    let all = if prefix.address().is_ipv6() { 128 } else { 32 };
+    all - u32::from(prefix.length())
+}
+
+/// The last address of a network.
+fn last(network: Prefix) -> u128 {
+    let hosts = 1u128.checked_shl(free_bits(network)).unwrap_or(0);
+    value(network.network().address()) | hosts.wrapping_sub(1)
+}
+
+fn overlap(one: Prefix, other: Prefix) -> bool {
+    let first = |prefix: Prefix| value(prefix.network().address());
+    one.address().is_ipv6() == other.address().is_ipv6()
+        && first(one) <= last(other)
+        && first(other) <= last(one)
+}
+
+pub(super) fn default_pools() -> Result<Vec<Pool>> {
+    Ok(vec![pool("10.0.0.0/8".parse().expect("an address"))])
+}
+
+fn pool(prefix: Prefix) -> Pool {
+    let network = prefix.network();
+    Pool {
+        network,
+        next: value(network.address()),
+    }
+}
+
+pub(super) fn read_pools(yaml: &Yaml) -> Result<Vec<Pool>> {
+    Ok(prefixes(yaml, "addresses")?.into_iter().map(pool).collect())
+}
+
+impl Pool {
+    /// The next free network for so many nodes: /64 of IPv6, the smallest of IPv4.
+    fn take(&mut self, nodes: usize, used: &[Prefix]) -> Option<Prefix> {
+        let is_v6 = self.network.address().is_ipv6();
+        let bits = match is_v6 {
+            true => 64,
+            false => (nodes as u32 + 2).next_power_of_two().trailing_zeros(),
+        };
+        let size = 1u128 << bits;
+        let length = if is_v6 { 128 - bits } else { 32 - bits } as u8;
+        loop {
+            let start = self.next.checked_next_multiple_of(size)?;
+            self.next = start.checked_add(size)?;
+            if start + (size - 1) > last(self.network) {
+                return None;
+            }
+            let found = Prefix::new(address(start, is_v6)?, length)?;
+            if !used.iter().any(|other| overlap(*other, found)) {
+                return Some(found);
+            }
+        }
+    }
+}
+
+/// The address of a link's nth node.
+fn nth(network: Prefix, index: usize) -> Option<Prefix> {
+    let offset = index as u128 + 1;
+    // The last address of an IPv4 network is for broadcasts.
+    let reserved = u128::from(!network.address().is_ipv6());
+    let found = value(network.network().address()).checked_add(offset)?;
+    if found.checked_add(reserved)? > last(network) {
+        return None;
+    }
+    let address = address(found, network.address().is_ipv6())?;
+    Prefix::new(address, network.length())
+}
+
+pub(super) fn assign(
+    topology: &mut Topology,
+    given: &[Vec<Prefix>],
+    mut pools: Vec<Pool>,
+) -> Result<()> {
+    let ports = topology.links.iter().flat_map(|link| &link.ports);
+    let own = ports.flat_map(|port| &port.addresses);
+    let loopbacks = topology.nodes.iter().flat_map(|node| &node.loopbacks);
+    let own = own.chain(loopbacks).copied();
+    let used: Vec<Prefix> = own.chain(given.iter().flatten().copied()).collect();
+    for (link, given) in topology.links.iter_mut().zip(given) {
+        let has_own = link.ports.iter().any(|port| !port.addresses.is_empty());
+        let networks = match (given.is_empty(), has_own) {
+            (true, true) => continue,
+            (true, false) => {
+                let networks = pools.iter_mut().map(|pool| {
+                    pool.take(link.ports.len(), &used).ok_or_else(|| {
+                        let text = format!("addresses: {} is used up", pool.network);
+                        Error::topology(link.line, text)
+                    })
+                });
+                networks.collect::<Result<Vec<_>>>()?
+            }
+            (false, _) => given.clone(),
+        };
+        for (index, port) in link.ports.iter_mut().enumerate() {
+            if !port.addresses.is_empty() {
+                continue;
+            }
+            for network in &networks {
+                port.addresses.push(nth(*network, index).ok_or_else(|| {
+                    let text = format!("{}: {network} has too few addresses", link.name);
+                    Error::topology(link.line, text)
+                })?);
+            }
+        }
+    }
+    check_unique(topology)
+}
+
+/// Gives each node an address of each network, as its own on `lo`.
+pub(super) fn assign_loopbacks(topology: &mut Topology, yaml: &Yaml) -> Result<()> {
+    for network in prefixes(yaml, "loopbacks")? {
+        for (index, node) in topology.nodes.iter_mut().enumerate() {
+            let address = nth(network, index).ok_or_else(|| {
+                let text = format!("loopbacks: {network} has too few addresses");
+                Error::topology(yaml.line, text)
+            })?;
+            node.loopbacks.push(address.address().into());
+        }
+    }
+    Ok(())
+}
+
+fn check_unique(topology: &Topology) -> Result<()> {
+    let mut owners: HashMap<IpAddr, &str> = HashMap::new();
+    for node in &topology.nodes {
+        let addresses = node.loopbacks.iter().map(|prefix| prefix.address());
+        owners.extend(addresses.map(|address| (address, node.name.as_str())));
+    }
+    for link in &topology.links {
+        for port in &link.ports {
+            let name = &topology.nodes[port.node].name;
+            for prefix in &port.addresses {
+                if let Some(other) = owners.insert(prefix.address(), name) {
+                    let address = prefix.address();
+                    let text = format!("{}: {other} has the address {address} already", link.name);
+                    return Err(Error::topology(link.line, text));
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The links of a topology file.
+
+use super::nodes::truth;
+use super::{addresses, check_name, expand, find, Link, Names, Port, Topology};
+use super::{MOST_LINKS, MOST_PORTS};
+use crate::error::{Error, Result};
+use crate::quantity::{number, rate, share, time};
+use crate::yaml::{Members, Yaml};
+use outboard::net::{Netem, Prefix};
+
+const KNOWN: [&str; 15] = [
+    "nodes",
+    "line",
+    "ring",
+    "prefix",
+    "cost",
+    "mtu",
+    "delay",
+    "jitter",
+    "loss",
+    "rate",
+    "reorder",
+    "duplicate",
+    "limit",
+    "seed",
+    "capture",
+];
+/// Keys that make a link a worse one.
+const NETEM: [&str; 7] = [
+    "delay",
+    "jitter",
+    "loss",
+    "rate",
+    "reorder",
+    "duplicate",
+    "limit",
+];
+
+fn netem(members: &Members, line: usize) -> Result<Option<Netem>> {
+    let plain = Netem::default();
+    let netem = Netem {
+        delay: members.parse("delay", time)?.unwrap_or_default(),
+        jitter: members.parse("jitter", time)?.unwrap_or_default(),
+        loss: members.parse("loss", share)?.unwrap_or_default(),
+        duplicate: members.parse("duplicate", share)?.unwrap_or_default(),
+        reorder: members.parse("reorder", share)?.unwrap_or_default(),
+        rate: members.parse("rate", rate)?.map(|bits| (bits / 8.0) as u64),
+        limit: members
+            .parse("limit", number(1, 1_000_000))?
+            .map_or(plain.limit, |limit| limit as u32),
+        seed: members.parse("seed", number(0, u64::MAX))?,
+    };
+    if netem.reorder > 0.0 && netem.delay.is_zero() {
+        let text = "reorder: packets overtake others only where these are delayed: set a delay";
+        return Err(Error::topology(line, text));
+    }
+    let is_worse = NETEM.iter().any(|name| members.get(name).is_some());
+    Ok(is_worse.then_some(netem))
+}
+
+/// The addresses behind a key.
+pub(super) fn prefixes(yaml: &Yaml, what: &str) -> Result<Vec<Prefix>> {
+    let items = yaml.items(what)?.iter();
+    let parsed = items.map(|item| {
+        let text = item.text(what)?;
+        let prefix = text.contains('/').then(|| text.parse::<Prefix>().ok());
+        prefix.flatten().ok_or_else(|| {
+            let text = format!("{what}: {text:?} is no address with the length of its prefix");
+            Error::topology(item.line, text)
+        })
+    });
+    parsed.collect()
+}
+
+/// A node on a link, its line, and its addresses in the file.
+type End = (usize, usize, Vec<Prefix>);
+
+fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<End>> {
+    let mut ends = Vec::new();
+    if let Ok(pairs) = yaml.pairs("nodes") {
+        for (key, value) in pairs {
+            let node = find(names, "node", &key.name, key.line)?;
+            ends.push((node, key.line, prefixes(value, &key.name)?));
+        }
+        return Ok(ends);
+    }
+    for item in yaml.items("nodes")? {
+        for name in expand(item.text("nodes")?, item.line)? {
+            ends.push((
+                find(names, "node", &name, item.line)?,
+                item.line,
+                Vec::new(),
+            ));
+        }
+    }
+    Ok(ends)
+}
+
+/// The nodes of each segment that a link stands for: one, or those of a line or ring.
+fn segments(members: &Members, line: usize, names: &Names) -> Result<Vec<Vec<End>>> {
+    let shapes = ["nodes", "line", "ring"];
+    let mut given = shapes
+        .iter()
+        .filter_map(|shape| members.get(shape).map(|yaml| (*shape, yaml)));
+    let (Some((shape, yaml)), None) = (given.next(), given.next()) else {
+        let text = "a link has one of nodes, line, ring";
+        return Err(Error::topology(line, text));
+    };
+    let ends = ends(yaml, names)?;
+    let least = if shape == "ring" { 3 } else { 2 };
+    if ends.len() < least {
+        let text = format!("{shape}: {} nodes are too few: write {least}", ends.len());
+        return Err(Error::topology(yaml.line, text));
+    }
+    let mut pairs: Vec<Vec<End>> = ends.windows(2).map(<[End]>::to_vec).collect();
+    match shape {
+        "nodes" => return Ok(vec![ends]),
+        "ring" => pairs.push(vec![ends[ends.len() - 1].clone(), ends[0].clone()]),
+        _ => {}
+    }
+    Ok(pairs)
+}
+
+impl Topology {
+    pub(super) fn read_links(
+        &mut self,
+        yaml: &Yaml,
+        nodes: &Names,
+        pools: Option<&Yaml>,
+    ) -> Result<Names> {
+        let mut names = Names::new();
+        let mut prefixes_of = Vec::new();
+        let mut interfaces = vec![0; self.nodes.len()];
+        for (key, value) in yaml.pairs("links")? {
+            check_name(&key.name, key.line)?;
+            let members = value.members(&key.name, &KNOWN)?;
+            let segments = segments(&members, key.line, nodes)?;
+            let is_one = members.get("nodes").is_some();
+            let given = members.get("prefix");
+            for (index, ends) in segments.into_iter().enumerate() {
+                let name = match is_one {
+                    true => key.name.clone(),
+                    false => format!("{}{}", key.name, index + 1),
+                };
+                if names.insert(name.clone(), self.links.len()).is_some() {
+                    let text = format!("there are two links {name:?}");
+                    return Err(Error::topology(key.line, text));
+                }
+                let link = self.read_link(name, key.line, &members, ends, &mut interfaces)?;
+                self.links.push(link);
+                prefixes_of.push(match given.filter(|_| is_one) {
+                    Some(yaml) => prefixes(yaml, "prefix")?,
+                    None => Vec::new(),
+                });
+            }
+            if let Some(given) = given.filter(|_| !is_one) {
+                let text = "prefix: a line or ring takes its addresses from the key addresses";
+                return Err(Error::topology(given.line, text));
+            }
+        }
+        let pools = pools.map_or_else(addresses::default_pools, addresses::read_pools)?;
+        addresses::assign(self, &prefixes_of, pools)?;
+        Ok(names)
+    }
+
+    fn read_link(
+        &self,
+        name: String,
+        line: usize,
+        members: &Members,
+        ends: Vec<End>,
+        interfaces: &mut [usize],
+    ) -> Result<Link> {
+        let too_many = |what: String| Err(Error::topology(line, what));
+        if self.links.len() == MOST_LINKS {
+            return too_many(format!("more than {MOST_LINKS} links"));
+        }
+        if ends.len() > MOST_PORTS {
+            return too_many(format!("{name}: more than {MOST_PORTS} nodes on one link"));
+        }
+        let mut ports: Vec<Port> = Vec::new();
+        for (node, line, addresses) in ends {
+            if ports.iter().any(|port| port.node == node) {
+                let node = &self.nodes[node].name;
+                let text = format!("{name}: node {node:?} is on this link twice");
+                return Err(Error::topology(line, text));
+            }
+            ports.push(Port {
+                node,
+                interface: interfaces[node],
+                addresses,
+            });
+            interfaces[node] += 1;
+        }
+        Ok(Link {
+            name,
+            line,
+            ports,
+            cost: members.parse("cost", number(1, 65535))?.unwrap_or(1) as u32,
+            mtu: members
+                .parse("mtu", number(68, 65521))?
+                .map(|mtu| mtu as u32),
+            netem: netem(members, line)?,
+            captures: members.parse("capture", truth)?.unwrap_or(false),
+        })
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A topology: nodes, links between them, and the steps of an experiment. `parse` reads and checks
+//! a file; everything after it can trust the indexes and names here.
+
+mod addresses;
+mod links;
+mod nodes;
+mod steps;
+
+use crate::error::{Error, Result};
+use crate::firewall::Firewall;
+use crate::quantity;
+use crate::yaml::{self, Yaml};
+use outboard::net::{Netem, Prefix};
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+pub use steps::{Action, Bound, Echo, Expectation, Metric, Step, Transfer};
+
+/// Most nodes: each is a process.
+pub const MOST_NODES: usize = 2000;
+/// Most links.
+pub const MOST_LINKS: usize = 4000;
+/// Most nodes on one link: ports of a hub.
+pub const MOST_PORTS: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    pub name: String,
+    pub nodes: Vec<Node>,
+    pub links: Vec<Link>,
+    /// Whether the lab computes routes: the shortest paths by the costs of links.
+    pub computes_routes: bool,
+    /// Where the choices of netem begin.
+    pub seed: Option<u64>,
+    pub steps: Vec<Step>,
+}
+
+/// One kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    pub name: String,
+    /// Whether it is a router.
+    pub forwards: bool,
+    pub vcpus: u32,
+    pub sysctls: Vec<(String, String)>,
+    pub routes: Vec<StaticRoute>,
+    pub firewall: Option<Firewall>,
+    /// Addresses that do not depend on a link: routes lead to them over any.
+    pub loopbacks: Vec<Prefix>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticRoute {
+    pub destination: Prefix,
+    pub gateway: IpAddr,
+}
+
+/// An Ethernet segment.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub name: String,
+    pub line: usize,
+    pub ports: Vec<Port>,
+    pub cost: u32,
+    pub mtu: Option<u32>,
+    /// Of each port, in the direction that it sends.
+    pub netem: Option<Netem>,
+    /// Whether `--pcap` captures it.
+    pub captures: bool,
+}
+
+/// The interface of a node on a link.
+#[derive(Clone, Debug)]
+pub struct Port {
+    pub node: usize,
+    /// The number behind `eth`.
+    pub interface: usize,
+    pub addresses: Vec<Prefix>,
+}
+
+impl Port {
+    pub fn interface(&self) -> String {
+        format!("eth{}", self.interface)
+    }
+}
+
+/// The hardware address of a port.
+pub fn hardware_address(link: usize, port: usize) -> [u8; 6] {
+    [2, 0, (link >> 8) as u8, link as u8, 0, port as u8]
+}
+
+/// The index of each name.
+pub(crate) type Names = HashMap<String, usize>;
+
+/// Whether a text can be the name of a node or link, and part of a file's name.
+fn is_name(text: &str) -> bool {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=32).contains(&text.len()) && text.bytes().all(is_word)
+}
+
+fn check_name(text: &str, line: usize) -> Result<()> {
+    match is_name(text) {
+        true => Ok(()),
+        false => {
+            let text = format!("{text:?} is no name: use up to 32 letters, digits, - and _");
+            Err(Error::topology(line, text))
+        }
+    }
+}
+
+/// The names of `n1..n255`, or the one name.
+fn expand(text: &str, line: usize) -> Result<Vec<String>> {
+    let Some((first, last)) = text.split_once("..") else {
+        check_name(text, line)?;
+        return Ok(vec![text.to_owned()]);
+    };
+    let split = |name: &str| {
+        let digits = name.trim_start_matches(|character: char| !character.is_ascii_digit());
+        let stem = name.strip_suffix(digits)?.to_owned();
+        Some((stem, digits.parse::<usize>().ok()?))
+    };
+    let range = split(first).zip(split(last));
+    match range {
+        Some(((stem, from), (other, to)))
+            if stem == other && from <= to && to - from < MOST_NODES =>
+        {
+            check_name(&stem, line)?;
+            Ok((from..=to)
+                .map(|number| format!("{stem}{number}"))
+                .collect())
+        }
+        _ => {
+            let text =
+                format!("{text:?} is no range: write it as n1..n9, of at most {MOST_NODES} names");
+            Err(Error::topology(line, text))
+        }
+    }
+}
+
+impl Topology {
+    /// Parses and checks the text of a file.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > yaml::LARGEST {
+            let most = yaml::LARGEST >> 20;
+            return Err(Error::topology(
+                0,
+                format!("the file has more than {most} MiB"),
+            ));
+        }
+        Self::read(&yaml::parse(text)?)
+    }
+
+    fn read(file: &Yaml) -> Result<Self> {
+        let known = [
+            "name",
+            "addresses",
+            "loopbacks",
+            "nodes",
+            "links",
+            "routing",
+            "seed",
+            "steps",
+        ];
+        let members = file.members("the file", &known)?;
+        let missing = |name: &str| Error::topology(file.line, format!("{name} are missing"));
+        let mut topology = Self {
+            name: members
+                .parse("name", |text| Some(text.to_owned()))?
+                .unwrap_or_default(),
+            seed: members.parse("seed", quantity::number(0, u64::MAX))?,
+            ..Self::default()
+        };
+        let computed = members.parse("routing", |text| match text {
+            "computed" => Some(true),
+            "static" => Some(false),
+            _ => None,
+        })?;
+        topology.computes_routes = computed.unwrap_or(false);
+        let nodes = members.get("nodes").ok_or_else(|| missing("nodes"))?;
+        let names = topology.read_nodes(nodes)?;
+        if let Some(pools) = members.get("loopbacks") {
+            addresses::assign_loopbacks(&mut topology, pools)?;
+        }
+        let link_names = match members.get("links") {
+            Some(links) => topology.read_links(links, &names, members.get("addresses"))?,
+            None => Names::new(),
+        };
+        if let Some(steps) = members.get("steps") {
+            topology.read_steps(steps, &names, &link_names)?;
+        }
+        Ok(topology)
+    }
+
+    /// The ports of a node, with the indexes of their links and of themselves.
+    pub fn ports_of(&self, node: usize) -> impl Iterator<Item = (usize, usize, &Port)> {
+        let ports = self.links.iter().enumerate().flat_map(|(link, found)| {
+            let ports = found.ports.iter().enumerate();
+            ports.map(move |(port, found)| (link, port, found))
+        });
+        ports.filter(move |(_, _, port)| port.node == node)
+    }
+
+    /// The first address of a node, of one family or of any: that of loopback, if it has one.
+    pub fn address_of(&self, node: usize, is_v6: Option<bool>) -> Option<IpAddr> {
+        let ports = self.ports_of(node).flat_map(|(_, _, port)| &port.addresses);
+        let loopbacks = self.nodes[node].loopbacks.iter();
+        let all = loopbacks.chain(ports).map(|prefix| prefix.address());
+        let mut wanted = all.filter(|address| is_v6.is_none_or(|is_v6| address.is_ipv6() == is_v6));
+        wanted.next()
+    }
+}
+
+/// The index that a name has.
+fn find(names: &Names, kind: &str, name: &str, line: usize) -> Result<usize> {
+    names
+        .get(name)
+        .copied()
+        .ok_or_else(|| Error::topology(line, format!("there is no {kind} {name:?}")))
+}
