@@ -65,17 +65,27 @@ pub struct Disk {
     shared: Arc<Shared>,
 }
 
+/// The way to a disk's bytes.
+enum Route {
+    /// The library's own driver, with the number of the disk.
+    Library(i32),
+    /// A driver of Linux for disks of servers. Dropping the connection removes the disk.
+    Server { _connection: Box<dyn Send + Sync> },
+}
+
 struct Shared {
     kernel: Kernel,
-    number: i32,
+    route: Route,
     name: String,
     read_only: bool,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
-        let _ = self.kernel.instance().remove_disk(self.number);
+        if let Route::Library(number) = self.route {
+            // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
+            let _ = self.kernel.instance().remove_disk(number);
+        }
     }
 }
 
@@ -94,9 +104,27 @@ impl Disk {
         Self {
             shared: Arc::new(Shared {
                 kernel,
-                number,
+                route: Route::Library(number),
                 name,
                 read_only: options.config.read_only,
+            }),
+        }
+    }
+
+    pub(crate) fn connected(
+        kernel: Kernel,
+        connection: Box<dyn Send + Sync>,
+        name: String,
+        read_only: bool,
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                kernel,
+                route: Route::Server {
+                    _connection: connection,
+                },
+                name,
+                read_only,
             }),
         }
     }

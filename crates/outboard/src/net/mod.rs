@@ -160,7 +160,7 @@ impl Net {
     }
 
     /// A socket of this namespace.
-    fn socket(&self, family: i32, kind: i32, protocol: i32) -> io::Result<Socket> {
+    pub(crate) fn socket(&self, family: i32, kind: i32, protocol: i32) -> io::Result<Socket> {
         self.run(|| Socket::new(self.system(), family, kind, protocol))?
     }
 
