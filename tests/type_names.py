@@ -15,6 +15,7 @@ import sys
 
 # Names that each module or crate has by convention, or that a crate takes over from std.
 ALLOWED = {
+    "Error": "the crate's own error",
     "Options": "what the caller of the module chooses",
     "Result": "the result with the crate's own error",
     "TcpListener": "that of std: blocking in outboard, asynchronous in outboard-tokio",

@@ -11,7 +11,7 @@ fragments=(base dev)
 case $PROFILE in
 vfs) fragments+=(vfs crypto) ;;
 net) fragments+=(net) ;;
-full) fragments+=(vfs crypto net) ;;
+full) fragments+=(vfs crypto net clients) ;;
 esac
 [ "$DEBUG" = 0 ] || fragments+=(debug)
 [[ $SANITIZE != *address* ]] || fragments+=(kasan)

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::yaml::Yaml;
-use outboard::net::{FirewallRule, Prefix, Protocol, State, Verdict};
+use outboard::net::{ConnectionState, FirewallRule, IpProtocol, Prefix, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Firewall {
@@ -39,13 +39,13 @@ fn rule(text: &str) -> Option<FirewallRule> {
     while let Some(word) = words.next() {
         let mut network = || words.next()?.parse::<Prefix>().ok();
         let is_new = match word {
-            "icmp" => protocol(&mut rule, Protocol::Icmp),
-            "icmpv6" => protocol(&mut rule, Protocol::IcmpV6),
-            "tcp" => protocol(&mut rule, Protocol::Tcp),
-            "udp" => protocol(&mut rule, Protocol::Udp),
-            "new" => state(&mut rule, State::New),
-            "established" => state(&mut rule, State::Established),
-            "invalid" => state(&mut rule, State::Invalid),
+            "icmp" => protocol(&mut rule, IpProtocol::Icmp),
+            "icmpv6" => protocol(&mut rule, IpProtocol::IcmpV6),
+            "tcp" => protocol(&mut rule, IpProtocol::Tcp),
+            "udp" => protocol(&mut rule, IpProtocol::Udp),
+            "new" => state(&mut rule, ConnectionState::New),
+            "established" => state(&mut rule, ConnectionState::Established),
+            "invalid" => state(&mut rule, ConnectionState::Invalid),
             "from" => rule.source.replace(network()?).is_none(),
             "to" => rule.destination.replace(network()?).is_none(),
             "port" => rule.ports.replace(ports(words.next()?)?).is_none(),
@@ -55,7 +55,7 @@ fn rule(text: &str) -> Option<FirewallRule> {
             return None;
         }
     }
-    let has_ports = matches!(rule.protocol, Some(Protocol::Tcp | Protocol::Udp));
+    let has_ports = matches!(rule.protocol, Some(IpProtocol::Tcp | IpProtocol::Udp));
     (rule.ports.is_none() || has_ports).then_some(rule)
 }
 
@@ -90,8 +90,8 @@ mod tests {
     fn rules_are_words() {
         let found = rule("accept new tcp port 80-90 from 10.0.0.0/8 to ::/0").unwrap();
         assert_eq!(found.ports, Some((80, 90)));
-        assert_eq!(found.protocol, Some(Protocol::Tcp));
-        assert_eq!(found.state, Some(State::New));
+        assert_eq!(found.protocol, Some(IpProtocol::Tcp));
+        assert_eq!(found.state, Some(ConnectionState::New));
         assert_eq!(rule("drop").unwrap().verdict, Verdict::Drop);
     }
 

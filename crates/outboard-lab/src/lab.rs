@@ -6,9 +6,9 @@
 
 use crate::error::{Error, Result};
 use crate::node;
-use crate::protocol::{Answer, Channel, InterfaceCounters, Request};
+use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
-use crate::settings::Settings;
+use crate::settings::LabSettings;
 use crate::topology::Topology;
 use outboard::{fork, Child, System};
 use std::os::unix::net::UnixStream;
@@ -22,16 +22,16 @@ const SPARE_FILES: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One node, seen from the lab.
-struct Worker {
+struct NodeProcess {
     child: Child,
     channel: Channel,
     /// Those that it has. `None`: those of the start.
     routes: Option<Vec<NodeRoute>>,
 }
 
-pub struct Lab<'a> {
+pub struct RunningLab<'a> {
     topology: &'a Topology,
-    workers: Vec<Worker>,
+    workers: Vec<NodeProcess>,
     /// Whether each link is up.
     up: Vec<bool>,
     /// The time from the first process to the last node that is ready.
@@ -43,13 +43,13 @@ fn start_failed(what: &str) -> impl Fn(std::io::Error) -> Error + '_ {
     move |error| Error::failed(format!("cannot start {what}"), &error)
 }
 
-impl<'a> Lab<'a> {
+impl<'a> RunningLab<'a> {
     /// Starts all nodes and waits until their links work.
-    pub fn start(topology: &'a Topology, settings: &Settings) -> Result<Self> {
+    pub fn start(topology: &'a Topology, settings: &LabSettings) -> Result<Self> {
         let start = Instant::now();
         let directory = tempfile::Builder::new().prefix("outboard-lab-").tempdir();
         let directory = directory.map_err(start_failed("the lab"))?;
-        let settings = Settings {
+        let settings = LabSettings {
             directory: directory.path().to_owned(),
             ..settings.clone()
         };
@@ -72,7 +72,7 @@ impl<'a> Lab<'a> {
         for index in 1..topology.nodes.len() {
             lab.answer(index, PATIENCE)?;
         }
-        for request in [Request::Meet, Request::Worsen] {
+        for request in [NodeRequest::Meet, NodeRequest::Worsen] {
             lab.workers
                 .iter_mut()
                 .enumerate()
@@ -85,7 +85,7 @@ impl<'a> Lab<'a> {
         Ok(lab)
     }
 
-    fn start_node(&mut self, settings: &Settings, index: usize) -> Result<()> {
+    fn start_node(&mut self, settings: &LabSettings, index: usize) -> Result<()> {
         let name = &self.topology.nodes[index].name;
         let failed = start_failed(name);
         let (ours, theirs) = UnixStream::pair().map_err(&failed)?;
@@ -95,7 +95,7 @@ impl<'a> Lab<'a> {
             self.workers.clear();
             node::run(self.topology, settings, index, theirs);
         };
-        self.workers.push(Worker {
+        self.workers.push(NodeProcess {
             child,
             channel: Channel::new(ours),
             routes: None,
@@ -116,7 +116,7 @@ impl<'a> Lab<'a> {
             .collect()
     }
 
-    pub(crate) fn send(&mut self, node: usize, request: &Request) -> Result<()> {
+    pub(crate) fn send(&mut self, node: usize, request: &NodeRequest) -> Result<()> {
         let name = self.name(node);
         self.workers[node].send(name, request)
     }
@@ -130,7 +130,7 @@ impl<'a> Lab<'a> {
     pub(crate) fn ask(
         &mut self,
         node: usize,
-        request: &Request,
+        request: &NodeRequest,
         limit: Duration,
     ) -> Result<Answer> {
         self.send(node, request)?;
@@ -142,7 +142,7 @@ impl<'a> Lab<'a> {
         self.up[link] = is_up;
         for port in &self.topology.links[link].ports {
             let interface = port.interface;
-            let request = Request::Link { interface, is_up };
+            let request = NodeRequest::TopologyLink { interface, is_up };
             self.ask(port.node, &request, Duration::ZERO)?;
         }
         let at_link = |node| {
@@ -158,7 +158,7 @@ impl<'a> Lab<'a> {
             }
         }
         for (node, routes) in &changed {
-            self.send(*node, &Request::Routes(routes.clone()))?;
+            self.send(*node, &NodeRequest::Routes(routes.clone()))?;
         }
         for (node, routes) in changed {
             self.answer(node, Duration::ZERO)?;
@@ -170,7 +170,7 @@ impl<'a> Lab<'a> {
     /// The counters of all interfaces, by node.
     pub fn counters(&mut self) -> Result<Vec<Vec<InterfaceCounters>>> {
         for node in 0..self.workers.len() {
-            self.send(node, &Request::Counters)?;
+            self.send(node, &NodeRequest::Counters)?;
         }
         let answers = self.collect(PATIENCE)?.into_iter();
         let counters = answers.map(|answer| match answer {
@@ -181,14 +181,14 @@ impl<'a> Lab<'a> {
     }
 }
 
-impl Worker {
-    fn send(&mut self, name: &str, request: &Request) -> Result<()> {
+impl NodeProcess {
+    fn send(&mut self, name: &str, request: &NodeRequest) -> Result<()> {
         let sent = self.channel.send(request);
         sent.map_err(|error| Error::failed(format!("node {name}"), &error))
     }
 }
 
-impl Drop for Lab<'_> {
+impl Drop for RunningLab<'_> {
     /// Ends the nodes before the directory of their links.
     fn drop(&mut self) {
         let workers = std::mem::take(&mut self.workers);

@@ -23,6 +23,6 @@ mod yaml;
 pub use error::{Error, Result};
 pub use report::{Report, StepResult};
 pub use run::run;
-pub use settings::Settings;
+pub use settings::LabSettings;
 pub use svg::draw;
 pub use topology::Topology;

@@ -2,9 +2,9 @@
 //! A node: a process with one kernel. It boots, configures its network, then serves requests.
 
 use crate::echo::ping;
-use crate::protocol::{Answer, Channel, InterfaceCounters, Request};
+use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
-use crate::settings::Settings;
+use crate::settings::LabSettings;
 use crate::topology::{hardware_address, Echo, Port, Topology};
 use crate::transfer::{self, Receiver};
 use outboard::net::{Net, Netem};
@@ -31,7 +31,7 @@ const USUAL: &str = "1000";
 
 struct Node<'a> {
     topology: &'a Topology,
-    settings: &'a Settings,
+    settings: &'a LabSettings,
     index: usize,
     net: Net,
     _interfaces: Vec<Interface>,
@@ -40,7 +40,7 @@ struct Node<'a> {
 }
 
 /// Runs a node until the lab ends. Never returns: the process is a copy of the lab's.
-pub fn run(topology: &Topology, settings: &Settings, index: usize, socket: UnixStream) -> ! {
+pub fn run(topology: &Topology, settings: &LabSettings, index: usize, socket: UnixStream) -> ! {
     let mut channel = Channel::new(socket);
     let started = Node::start(topology, settings, index);
     let served = match started {
@@ -65,7 +65,7 @@ fn components(topology: &Topology) -> String {
     names.join(" ")
 }
 
-fn boot(topology: &Topology, settings: &Settings, vcpus: u32) -> io::Result<Kernel> {
+fn boot(topology: &Topology, settings: &LabSettings, vcpus: u32) -> io::Result<Kernel> {
     let mut builder = Kernel::builder()
         .vcpus(vcpus)
         .memory(MEMORY)
@@ -84,7 +84,7 @@ fn quoted(path: &Path) -> io::Result<String> {
 }
 
 impl<'a> Node<'a> {
-    fn start(topology: &'a Topology, settings: &'a Settings, index: usize) -> io::Result<Self> {
+    fn start(topology: &'a Topology, settings: &'a LabSettings, index: usize) -> io::Result<Self> {
         let kernel = boot(topology, settings, topology.nodes[index].vcpus)?;
         let mut node = Self {
             topology,
@@ -208,33 +208,33 @@ impl<'a> Node<'a> {
     }
 
     fn serve(&mut self, channel: &mut Channel) -> io::Result<()> {
-        while let Some(request) = channel.receive::<Request>()? {
+        while let Some(request) = channel.receive::<NodeRequest>()? {
             let answer = self.answer(request);
             channel.send(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())))?;
         }
         Ok(())
     }
 
-    fn answer(&mut self, request: Request) -> io::Result<Answer> {
+    fn answer(&mut self, request: NodeRequest) -> io::Result<Answer> {
         match request {
-            Request::Meet => self.meet()?,
-            Request::Worsen => self.worsen()?,
-            Request::Ping(echo) => return ping(&self.net, &echo).map(Answer::Ping),
-            Request::Listen { is_tcp, transfer } => {
+            NodeRequest::Meet => self.meet()?,
+            NodeRequest::Worsen => self.worsen()?,
+            NodeRequest::Ping(echo) => return ping(&self.net, &echo).map(Answer::Ping),
+            NodeRequest::Listen { is_tcp, transfer } => {
                 self.receiver = Some(transfer::listen(&self.net, is_tcp, &transfer)?);
             }
-            Request::Receive { transfer, .. } => {
+            NodeRequest::Receive { transfer, .. } => {
                 let receiver = self.receiver.take().ok_or(io::ErrorKind::NotConnected)?;
-                return Ok(Answer::Transfer(receiver.receive(&transfer)));
+                return Ok(Answer::TransferStep(receiver.receive(&transfer)));
             }
-            Request::Send { is_tcp, transfer } => {
+            NodeRequest::Send { is_tcp, transfer } => {
                 let result = transfer::send(&self.net, is_tcp, &transfer);
-                return Ok(Answer::Transfer(result));
+                return Ok(Answer::TransferStep(result));
             }
-            Request::Link { interface, is_up } => self.set_link(interface, is_up)?,
-            Request::Routes(routes) => self.set_routes(routes)?,
-            Request::Sysctl { name, value } => self.net.set_sysctl(&name, &value)?,
-            Request::Counters => return self.counters().map(Answer::Counters),
+            NodeRequest::TopologyLink { interface, is_up } => self.set_link(interface, is_up)?,
+            NodeRequest::Routes(routes) => self.set_routes(routes)?,
+            NodeRequest::Sysctl { name, value } => self.net.set_sysctl(&name, &value)?,
+            NodeRequest::Counters => return self.counters().map(Answer::Counters),
         }
         Ok(Answer::Done)
     }

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::routes::NodeRoute;
-use crate::topology::{Echo, Transfer};
+use crate::topology::{Echo, TransferStep};
 use outboard::signals;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub enum NodeRequest {
     /// Waits until the other ports of all links answer.
     Meet,
     /// Applies netem and the firewall.
@@ -21,17 +21,17 @@ pub enum Request {
     /// Prepares to receive.
     Listen {
         is_tcp: bool,
-        transfer: Transfer,
+        transfer: TransferStep,
     },
     Receive {
         is_tcp: bool,
-        transfer: Transfer,
+        transfer: TransferStep,
     },
     Send {
         is_tcp: bool,
-        transfer: Transfer,
+        transfer: TransferStep,
     },
-    Link {
+    TopologyLink {
         interface: usize,
         is_up: bool,
     },
@@ -48,7 +48,7 @@ pub enum Answer {
     Done,
     Failed(String),
     Ping(EchoResult),
-    Transfer(TransferResult),
+    TransferStep(TransferResult),
     Counters(Vec<InterfaceCounters>),
 }
 

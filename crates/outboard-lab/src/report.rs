@@ -13,7 +13,7 @@ pub struct Report {
     /// Until all links worked.
     pub start_seconds: f64,
     pub steps: Vec<StepResult>,
-    pub interfaces: Vec<Interface>,
+    pub interfaces: Vec<InterfaceReport>,
     /// Whether all expectations were met.
     pub met: bool,
 }
@@ -48,7 +48,7 @@ pub struct StepResult {
 
 /// The counters of an interface.
 #[derive(Clone, Debug, Serialize)]
-pub struct Interface {
+pub struct InterfaceReport {
     pub node: String,
     pub link: String,
     #[serde(flatten)]
@@ -62,7 +62,7 @@ impl Report {
                 let name = port.interface();
                 let mut counters = all[port.node].iter();
                 if let Some(found) = counters.find(|counters| counters.interface == name) {
-                    self.interfaces.push(Interface {
+                    self.interfaces.push(InterfaceReport {
                         node: topology.nodes[port.node].name.clone(),
                         link: link.name.clone(),
                         counters: found.clone(),

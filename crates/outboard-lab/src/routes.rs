@@ -133,9 +133,9 @@ fn computed(topology: &Topology, up: &[bool], node: usize) -> Vec<NodeRoute> {
 }
 
 /// A network as its family, its length, and its bits from the first on.
-type Key = (bool, u8, u128);
+type RouteKey = (bool, u8, u128);
 
-fn key(prefix: Prefix) -> Key {
+fn key(prefix: Prefix) -> RouteKey {
     let (is_v6, bits) = match prefix.address() {
         IpAddr::V4(address) => (false, u128::from(u32::from(address)) << 96),
         IpAddr::V6(address) => (true, address.into()),
@@ -143,7 +143,7 @@ fn key(prefix: Prefix) -> Key {
     (is_v6, prefix.length(), bits)
 }
 
-fn prefix((is_v6, length, bits): Key) -> Option<Prefix> {
+fn prefix((is_v6, length, bits): RouteKey) -> Option<Prefix> {
     let address = match is_v6 {
         true => IpAddr::from(bits.to_be_bytes()),
         false => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
@@ -153,7 +153,7 @@ fn prefix((is_v6, length, bits): Key) -> Option<Prefix> {
 
 /// Joins networks that are halves of a larger one and have the same gateway.
 fn merge(routes: Vec<(Prefix, IpAddr)>) -> Vec<NodeRoute> {
-    let mut all: BTreeMap<Key, IpAddr> = routes
+    let mut all: BTreeMap<RouteKey, IpAddr> = routes
         .into_iter()
         .map(|(destination, gateway)| (key(destination), gateway))
         .collect();
@@ -161,7 +161,7 @@ fn merge(routes: Vec<(Prefix, IpAddr)>) -> Vec<NodeRoute> {
         for length in (1..=128u8).rev() {
             let bit = 1u128 << (128 - u32::from(length));
             let of_length = all.range((is_v6, length, 0)..=(is_v6, length, u128::MAX));
-            let halves: Vec<(Key, IpAddr)> = of_length
+            let halves: Vec<(RouteKey, IpAddr)> = of_length
                 .filter(|(key, _)| key.2 & bit == 0)
                 .map(|(key, gateway)| (*key, *gateway))
                 .collect();

@@ -2,12 +2,12 @@
 //! Runs the steps of a topology, one after the other, and compares results with expectations.
 
 use crate::error::{Error, Result};
-use crate::lab::{make_directory, Lab};
-use crate::protocol::{Answer, EchoResult, Request, TransferResult};
+use crate::lab::{make_directory, RunningLab};
+use crate::protocol::{Answer, EchoResult, NodeRequest, TransferResult};
 use crate::quantity::{shown_rate, shown_time};
 use crate::report::{Report, StepResult};
-use crate::settings::Settings;
-use crate::topology::{Action, Bound, Echo, Expectation, Metric, Step, Topology, Transfer};
+use crate::settings::LabSettings;
+use crate::topology::{Action, Bound, Echo, Expectation, Metric, Step, Topology, TransferStep};
 use outboard::signals;
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs a lab from its start to its end.
-pub fn run(topology: &Topology, settings: &Settings) -> Result<Report> {
+pub fn run(topology: &Topology, settings: &LabSettings) -> Result<Report> {
     if let Some(directory) = &settings.captures {
         make_directory(directory)?;
     }
-    let mut lab = Lab::start(topology, settings)?;
+    let mut lab = RunningLab::start(topology, settings)?;
     let mut report = Report {
         name: topology.name.clone(),
         nodes: topology.nodes.len(),
@@ -44,13 +44,13 @@ fn wrong_answer() -> Error {
     Error::Failed("a node gave a wrong answer".to_owned())
 }
 
-fn act(topology: &Topology, lab: &mut Lab, action: &Action) -> Result<StepResult> {
+fn act(topology: &Topology, lab: &mut RunningLab, action: &Action) -> Result<StepResult> {
     let name = |node: usize| &topology.nodes[node].name;
     match action {
         Action::Ping(echo) => {
             let text = format!("ping {} -> {}", name(echo.from), echo.to);
             let time = echo.interval * echo.count + echo.timeout;
-            match lab.ask(echo.from, &Request::Ping(echo.clone()), time)? {
+            match lab.ask(echo.from, &NodeRequest::Ping(echo.clone()), time)? {
                 Answer::Ping(result) => Ok(echo_result(text, echo, &result)),
                 _ => Err(wrong_answer()),
             }
@@ -65,7 +65,7 @@ fn act(topology: &Topology, lab: &mut Lab, action: &Action) -> Result<StepResult
             let (received, sent) = transfer_data(lab, false, transfer)?;
             Ok(udp_result(text, transfer, &received, &sent))
         }
-        Action::Link { link, is_up } => {
+        Action::TopologyLink { link, is_up } => {
             lab.set_link(*link, *is_up)?;
             let state = if *is_up { "up" } else { "down" };
             Ok(done(format!("{state} {}", topology.links[*link].name)))
@@ -76,7 +76,7 @@ fn act(topology: &Topology, lab: &mut Lab, action: &Action) -> Result<StepResult
             value,
         } => {
             let text = format!("sysctl {} {setting}={value}", name(*node));
-            let request = Request::Sysctl {
+            let request = NodeRequest::Sysctl {
                 name: setting.clone(),
                 value: value.clone(),
             };
@@ -114,27 +114,27 @@ fn wait(time: Duration) -> Result<()> {
 
 /// The results of the receiver and of the sender.
 fn transfer_data(
-    lab: &mut Lab,
+    lab: &mut RunningLab,
     is_tcp: bool,
-    transfer: &Transfer,
+    transfer: &TransferStep,
 ) -> Result<(TransferResult, TransferResult)> {
     let (from, to) = (transfer.from, transfer.to);
     let own = || transfer.clone();
-    let listen = Request::Listen {
+    let listen = NodeRequest::Listen {
         is_tcp,
         transfer: own(),
     };
     lab.ask(to, &listen, Duration::ZERO)?;
     lab.send(
         to,
-        &Request::Receive {
+        &NodeRequest::Receive {
             is_tcp,
             transfer: own(),
         },
     )?;
     lab.send(
         from,
-        &Request::Send {
+        &NodeRequest::Send {
             is_tcp,
             transfer: own(),
         },
@@ -143,7 +143,7 @@ fn transfer_data(
     let sent = lab.answer(from, limit)?;
     let received = lab.answer(to, limit)?;
     match (received, sent) {
-        (Answer::Transfer(received), Answer::Transfer(sent)) => Ok((received, sent)),
+        (Answer::TransferStep(received), Answer::TransferStep(sent)) => Ok((received, sent)),
         _ => Err(wrong_answer()),
     }
 }
@@ -189,7 +189,7 @@ fn rate(result: &TransferResult) -> Option<f64> {
 
 fn tcp_result(
     action: String,
-    transfer: &Transfer,
+    transfer: &TransferStep,
     received: &TransferResult,
     sent: &TransferResult,
 ) -> StepResult {
@@ -218,7 +218,7 @@ fn tcp_result(
 
 fn udp_result(
     action: String,
-    transfer: &Transfer,
+    transfer: &TransferStep,
     received: &TransferResult,
     sent: &TransferResult,
 ) -> StepResult {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct LabSettings {
     /// The directory of kernel snapshots.
     pub snapshots: Option<PathBuf>,
     /// Where the files of captured frames go.

@@ -2,7 +2,7 @@
 //! A picture of a topology with its traffic. Springs pull linked nodes together, and all nodes push
 //! each other away.
 
-use crate::report::{Interface, Report};
+use crate::report::{InterfaceReport, Report};
 use crate::topology::Topology;
 use std::fmt::Write;
 
@@ -18,13 +18,13 @@ const STYLE: &str = "text{font:11px sans-serif;text-anchor:middle}\
     .hub{fill:#777}line{stroke:#999}.counter{fill:#555;font-size:9px}.drop{fill:#b00}";
 
 /// Nodes first, then a point for each link with more than two nodes.
-struct Drawing {
+struct Picture {
     points: Vec<Point>,
     /// Two points, and the link.
     lines: Vec<(usize, usize, usize)>,
 }
 
-impl Drawing {
+impl Picture {
     fn new(topology: &Topology) -> Self {
         let mut lines = Vec::new();
         let mut count = topology.nodes.len();
@@ -124,14 +124,17 @@ fn traffic(report: &Report, link: &str) -> (u64, u64) {
         .interfaces
         .iter()
         .filter(|interface| interface.link == link);
-    interfaces.fold((0, 0), |(bytes, dropped), Interface { counters, .. }| {
-        (bytes + counters.sent_bytes, dropped + counters.dropped)
-    })
+    interfaces.fold(
+        (0, 0),
+        |(bytes, dropped), InterfaceReport { counters, .. }| {
+            (bytes + counters.sent_bytes, dropped + counters.dropped)
+        },
+    )
 }
 
 /// Draws a lab after it has run.
 pub fn draw(topology: &Topology, report: &Report) -> String {
-    let mut drawing = Drawing::new(topology);
+    let mut drawing = Picture::new(topology);
     drawing.lay_out();
     let (width, height) = drawing.place();
     let mut lines = vec![

@@ -2,7 +2,7 @@
 //! Data between nodes, with known contents. The receiver compares every byte.
 
 use crate::protocol::TransferResult;
-use crate::topology::Transfer;
+use crate::topology::TransferStep;
 use outboard::net::{Net, TcpListener, TcpStream, UdpSocket};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -48,7 +48,7 @@ impl Contents {
     }
 }
 
-fn any_address(transfer: &Transfer) -> SocketAddr {
+fn any_address(transfer: &TransferStep) -> SocketAddr {
     let any = match transfer.address {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -56,7 +56,7 @@ fn any_address(transfer: &Transfer) -> SocketAddr {
     SocketAddr::new(any, transfer.port)
 }
 
-pub fn listen(net: &Net, is_tcp: bool, transfer: &Transfer) -> io::Result<Receiver> {
+pub fn listen(net: &Net, is_tcp: bool, transfer: &TransferStep) -> io::Result<Receiver> {
     let address = any_address(transfer);
     match is_tcp {
         true => net.tcp_listen(address).map(Receiver::Tcp),
@@ -86,7 +86,7 @@ fn limited(error: io::Error) -> io::Error {
 }
 
 impl Receiver {
-    pub fn receive(self, transfer: &Transfer) -> TransferResult {
+    pub fn receive(self, transfer: &TransferStep) -> TransferResult {
         let mut result = TransferResult::default();
         let received = match self {
             Self::Tcp(listener) => receive_tcp(&listener, transfer, &mut result),
@@ -115,7 +115,7 @@ fn accept(listener: &TcpListener, end: Instant) -> io::Result<TcpStream> {
 
 fn receive_tcp(
     listener: &TcpListener,
-    transfer: &Transfer,
+    transfer: &TransferStep,
     result: &mut TransferResult,
 ) -> io::Result<()> {
     let end = Instant::now() + transfer.timeout;
@@ -140,7 +140,7 @@ fn receive_tcp(
     (&stream).write_all(&[1])
 }
 
-fn send_tcp(net: &Net, transfer: &Transfer, result: &mut TransferResult) -> io::Result<()> {
+fn send_tcp(net: &Net, transfer: &TransferStep, result: &mut TransferResult) -> io::Result<()> {
     let end = Instant::now() + transfer.timeout;
     let address = SocketAddr::new(transfer.address, transfer.port);
     let stream = net.tcp_connect_timeout(&address, rest(end)?)?;
@@ -159,7 +159,7 @@ fn send_tcp(net: &Net, transfer: &Transfer, result: &mut TransferResult) -> io::
 
 fn receive_udp(
     socket: &UdpSocket,
-    transfer: &Transfer,
+    transfer: &TransferStep,
     result: &mut TransferResult,
 ) -> io::Result<()> {
     let contents = Contents::new();
@@ -196,7 +196,7 @@ fn receive_udp(
     Ok(())
 }
 
-fn send_udp(net: &Net, transfer: &Transfer, result: &mut TransferResult) -> io::Result<()> {
+fn send_udp(net: &Net, transfer: &TransferStep, result: &mut TransferResult) -> io::Result<()> {
     let mut any = any_address(transfer);
     any.set_port(0);
     let socket = net.udp_bind(any)?;
@@ -216,7 +216,7 @@ fn send_udp(net: &Net, transfer: &Transfer, result: &mut TransferResult) -> io::
     Ok(())
 }
 
-pub fn send(net: &Net, is_tcp: bool, transfer: &Transfer) -> TransferResult {
+pub fn send(net: &Net, is_tcp: bool, transfer: &TransferStep) -> TransferResult {
     let mut result = TransferResult::default();
     let sent = match is_tcp {
         true => send_tcp(net, transfer, &mut result),

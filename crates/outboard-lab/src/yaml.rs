@@ -25,11 +25,11 @@ pub enum Value {
     Nothing,
     Text(String),
     List(Vec<Yaml>),
-    Map(Vec<(Key, Yaml)>),
+    Map(Vec<(YamlKey, Yaml)>),
 }
 
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct YamlKey {
     pub line: usize,
     pub name: String,
 }
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     }
 
     fn map(&mut self) -> Result<Value> {
-        let mut pairs: Vec<(Key, Yaml)> = Vec::new();
+        let mut pairs: Vec<(YamlKey, Yaml)> = Vec::new();
         let mut lines = std::collections::HashMap::new();
         loop {
             let (event, line) = self.next()?;
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
             }
             let (event, value_line) = self.next()?;
             let value = self.value(event, value_line)?;
-            pairs.push((Key { line, name }, value));
+            pairs.push((YamlKey { line, name }, value));
         }
     }
 }
@@ -162,7 +162,7 @@ impl Yaml {
     }
 
     /// The pairs of a map. Nothing is an empty map.
-    pub fn pairs(&self, what: &str) -> Result<&[(Key, Yaml)]> {
+    pub fn pairs(&self, what: &str) -> Result<&[(YamlKey, Yaml)]> {
         match &self.value {
             Value::Map(pairs) => Ok(pairs),
             Value::Nothing => Ok(&[]),
@@ -174,7 +174,7 @@ impl Yaml {
     }
 
     /// The members of a map whose keys are known. Another key is an error.
-    pub fn members<'a>(&'a self, what: &str, known: &[&str]) -> Result<Members<'a>> {
+    pub fn members<'a>(&'a self, what: &str, known: &[&str]) -> Result<MapReader<'a>> {
         let pairs = self.pairs(what)?;
         if let Some((key, _)) = pairs
             .iter()
@@ -187,17 +187,17 @@ impl Yaml {
             );
             return Err(Error::topology(key.line, text));
         }
-        Ok(Members { pairs })
+        Ok(MapReader { pairs })
     }
 }
 
 /// The members of a map.
 #[derive(Clone, Copy)]
-pub struct Members<'a> {
-    pairs: &'a [(Key, Yaml)],
+pub struct MapReader<'a> {
+    pairs: &'a [(YamlKey, Yaml)],
 }
 
-impl<'a> Members<'a> {
+impl<'a> MapReader<'a> {
     /// The value of a key.
     pub fn get(&self, name: &str) -> Option<&'a Yaml> {
         let mut pairs = self.pairs.iter();

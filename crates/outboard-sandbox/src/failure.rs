@@ -41,6 +41,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// There is no space left, in the image or on the host.
     NoSpace,
+    /// A server cannot be reached, does not answer in time, or has closed the connection.
+    Unreachable,
     /// The engine or its kernel does not have what is needed.
     Unsupported,
     /// The call makes no sense.
@@ -79,6 +81,13 @@ impl ErrorKind {
             libc::EIO | libc::EUCLEAN | libc::EBADMSG => Self::Damaged,
             libc::EROFS => Self::ReadOnly,
             libc::ENOSPC | libc::EDQUOT => Self::NoSpace,
+            libc::ECONNREFUSED
+            | libc::ECONNRESET
+            | libc::EHOSTDOWN
+            | libc::EHOSTUNREACH
+            | libc::ENETUNREACH
+            | libc::ENOTCONN
+            | libc::ETIMEDOUT => Self::Unreachable,
             libc::EOPNOTSUPP | libc::ENOSYS => Self::Unsupported,
             libc::EINVAL | libc::ENAMETOOLONG => Self::Usage,
             libc::EINTR => Self::Interrupted,
@@ -95,6 +104,7 @@ impl ErrorKind {
             io::ErrorKind::InvalidInput => Self::Usage,
             io::ErrorKind::Interrupted => Self::Interrupted,
             io::ErrorKind::Unsupported => Self::Unsupported,
+            io::ErrorKind::TimedOut | io::ErrorKind::ConnectionAborted => Self::Unreachable,
             _ => Self::Other,
         }
     }
@@ -110,6 +120,7 @@ impl ErrorKind {
             Self::Locked | Self::InUse => io::ErrorKind::ResourceBusy,
             Self::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
             Self::NoSpace => io::ErrorKind::StorageFull,
+            Self::Unreachable => io::ErrorKind::HostUnreachable,
             Self::Unsupported => io::ErrorKind::Unsupported,
             Self::Interrupted => io::ErrorKind::Interrupted,
             Self::Closed => io::ErrorKind::NotConnected,
@@ -133,6 +144,7 @@ impl ErrorKind {
             Self::Incomplete => "incomplete",
             Self::ReadOnly => "read-only",
             Self::NoSpace => "no-space",
+            Self::Unreachable => "unreachable",
             Self::Unsupported => "unsupported",
             Self::Usage => "usage",
             Self::Interrupted => "interrupted",

@@ -61,7 +61,7 @@ pub use network::{Epoll, EpollEvent, RawAddress, SocketOption};
 pub use path::PathFd;
 pub use pattern::matches;
 pub use process::{
-    end_at_once, has_no_output, host_memory, ignore, is_ignored, set_name, Inherited,
+    end_at_once, has_no_output, host_memory, ignore, is_ignored, load_libslirp, set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
 pub use socket::{receive_fd, send_fd};

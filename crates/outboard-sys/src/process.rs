@@ -102,6 +102,14 @@ pub fn ignore(signal: c_int) {
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
+/// Loads libslirp for the rest of the process, if the host has it: when the network needs it, no
+/// file is read. hypercall/posix/net/slirp_api.h has the same name.
+pub fn load_libslirp() {
+    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
+    // SAFETY: the name is a string. The network would run the library's initializers, too.
+    unsafe { libc::dlopen(c"libslirp.so.0".as_ptr(), flags) };
+}
+
 /// Ends the process: no destructor runs, nothing buffered is written. Async-signal-safe.
 pub fn end_at_once(code: c_int) -> ! {
     // SAFETY: has only a number as its argument; every other thread ends with the process.

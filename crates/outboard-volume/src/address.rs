@@ -8,7 +8,12 @@
 //!
 //! After the image follow the number of a partition and names of volumes in it, each after an `@`.
 //! The names are known only when the image is open ([`crate::layers`]), and may contain an `@`.
+//!
+//! A name such as `nfs://server/export` means what a server has ([`crate::remote`]), unless a host
+//! file has this name. Its path follows the first `:/` behind the scheme; without one it is the
+//! root.
 
+use crate::remote::{self, is_remote};
 use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -64,6 +69,12 @@ impl ImageName {
         let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
         if exists(path(bytes.len())) {
             return Self::new(text, None);
+        }
+        if is_remote(Path::new(text)) {
+            return match remote::selectors_at(bytes) {
+                Some(at) => Self::with_selectors(path(at), &bytes[at + 1..]),
+                None => Self::new(text, None),
+            };
         }
         let ats = (1..bytes.len()).rev().filter(|&at| bytes[at] == b'@');
         for at in ats {
@@ -126,6 +137,14 @@ impl Place {
     pub fn parse(operand: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = operand.as_bytes();
         let host = || Place::Host(PathBuf::from(operand));
+        if let Some((_, start)) = remote::Protocol::of(bytes).filter(|_| !exists(operand.as_ref()))
+        {
+            let colon = bytes[start..].windows(2).position(|pair| pair == b":/");
+            let end = colon.map_or(bytes.len(), |colon| start + colon);
+            let name = ImageName::parse(OsStr::from_bytes(&bytes[..end]), &exists);
+            let path = bytes.get(end + 1..).unwrap_or(b"/");
+            return Place::Image(name, PathBuf::from(OsStr::from_bytes(path)));
+        }
         let Some(colon) = bytes.windows(2).position(|pair| pair == b":/") else {
             return host();
         };
@@ -148,7 +167,8 @@ impl Place {
     /// The image, if a file name of the command line is a place in an existing image.
     pub fn image_of(path: &Path) -> Option<ImageName> {
         match Self::find(path.as_os_str()) {
-            Place::Image(name, _) => Some(name).filter(|name| name.file.symlink_metadata().is_ok()),
+            Place::Image(name, _) => Some(name)
+                .filter(|name| is_remote(&name.file) || name.file.symlink_metadata().is_ok()),
             Place::Host(_) => None,
         }
     }
@@ -262,6 +282,28 @@ mod tests {
         assert_eq!(parse("d@2@a:/", &files), volume("d@2", None, "a"));
         assert_eq!(parse("d@2@3:/", &files), image("d@2", Some(3), "/"));
         assert_eq!(parse("e@2@3:/", &files), image("e@2", Some(3), "/"));
+    }
+
+    #[test]
+    fn names_of_servers() {
+        let root = "/";
+        assert_eq!(parse("nfs://h/e:/x", &[]), image("nfs://h/e", None, "/x"));
+        assert_eq!(parse("nfs://h:1/e", &[]), image("nfs://h:1/e", None, root));
+        assert_eq!(
+            parse("nfs://h/e@2:/", &[]),
+            image("nfs://h/e@2", None, root)
+        );
+        assert_eq!(
+            parse("smb://a@h/s:/", &[]),
+            image("smb://a@h/s", None, root)
+        );
+        assert_eq!(
+            parse("nbd://h/n@2:/x", &[]),
+            image("nbd://h/n", Some(2), "/x")
+        );
+        let files = ["nfs://h/e:/x"];
+        assert_eq!(parse(files[0], &files), Place::Host(files[0].into()));
+        assert_eq!(parse("nbd://h/n@2:/x", &[]).shown(), "nbd://h/n@2:/x");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub mod octal;
 #[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
+pub mod remote;
+#[doc(hidden)]
 pub mod scratch;
 #[doc(hidden)]
 pub mod servers;

@@ -58,6 +58,13 @@ pub struct Options {
     /// Components in .ko files that the kernel loads first.
     #[doc(hidden)]
     pub components: Vec<PathBuf>,
+    /// The network interface by which servers are reached, as in "tap:tap0,ip=10.0.0.2/24"; `None`:
+    /// "user".
+    #[doc(hidden)]
+    pub net: Option<String>,
+    /// Seconds that a server may take for a request; `None`: 30.
+    #[doc(hidden)]
+    pub timeout: Option<u64>,
     /// The program is not sandboxed: an image that exploits a mistake in the kernel's code gets all
     /// rights of the user.
     #[doc(hidden)]

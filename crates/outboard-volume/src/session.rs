@@ -12,7 +12,9 @@ mod disks;
 mod file_systems;
 mod layered;
 mod mounts;
+mod network;
 mod problems;
+mod remote;
 mod used;
 
 use crate::address::Place;
@@ -29,6 +31,7 @@ use disks::OpenDisk;
 use layered::OpenStack;
 use mounts::Mounted;
 pub use mounts::Style;
+use network::Network;
 use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
 use outboard_sandbox::crash::Advice;
 use outboard_sandbox::error::{Error, Result};
@@ -61,6 +64,10 @@ pub struct Session {
     used: Arc<UsedFiles>,
     keys: Keys,
     sandbox: Sandbox,
+    /// `None`: no server is named.
+    network: Option<Network>,
+    /// The user's login name; empty if unknown.
+    user_name: String,
     /// The command runs other programs: it stays outside of the sandbox, and has no kernel.
     outside: bool,
     snapshots: Option<PathBuf>,
@@ -105,7 +112,15 @@ impl Session {
         keys: Keys,
         others: &UsedFiles,
     ) -> Result<Self> {
-        let access = &access.with_disks(&options.disks);
+        let mut access = access.with_disks(&options.disks);
+        let network = match access.programs {
+            true => None,
+            false => Network::prepare(&options, &access.images),
+        };
+        access.network = network
+            .as_ref()
+            .map(|network| network.access(&access.images));
+        let access = &access;
         warnings::open();
         // Other programs may make images, and change them.
         let held = match access.programs {
@@ -115,6 +130,7 @@ impl Session {
         let used = used::find(&options, access, &held, others)?;
         let mut session = Self::of_images(options, held, keys);
         session.used = Arc::new(used);
+        session.network = network;
         session.outside = access.programs;
         if !access.images.is_empty() {
             session.snapshots = snapshots::directory();
@@ -154,6 +170,8 @@ impl Session {
             used: Arc::default(),
             keys,
             sandbox: Sandbox::Open,
+            network: None,
+            user_name: std::env::var("USER").unwrap_or_default(),
             outside: false,
             snapshots: None,
             log: Arc::new(LogRing::new(256)),

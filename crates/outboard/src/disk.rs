@@ -65,17 +65,27 @@ pub struct Disk {
     shared: Arc<SharedDisk>,
 }
 
+/// The way to a disk's bytes.
+enum DiskDriver {
+    /// The library's own driver, with the number of the disk.
+    Library(i32),
+    /// A driver of Linux for disks of servers. Dropping the connection removes the disk.
+    Server { _connection: Box<dyn Send + Sync> },
+}
+
 struct SharedDisk {
     kernel: Kernel,
-    number: i32,
+    route: DiskDriver,
     name: String,
     read_only: bool,
 }
 
 impl Drop for SharedDisk {
     fn drop(&mut self) {
-        // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
-        let _ = self.kernel.instance().remove_disk(self.number);
+        if let DiskDriver::Library(number) = self.route {
+            // Busy or gone after a halt: nothing is lost, the kernel removes it at its end.
+            let _ = self.kernel.instance().remove_disk(number);
+        }
     }
 }
 
@@ -94,9 +104,27 @@ impl Disk {
         Self {
             shared: Arc::new(SharedDisk {
                 kernel,
-                number,
+                route: DiskDriver::Library(number),
                 name,
                 read_only: options.config.read_only,
+            }),
+        }
+    }
+
+    pub(crate) fn connected(
+        kernel: Kernel,
+        connection: Box<dyn Send + Sync>,
+        name: String,
+        read_only: bool,
+    ) -> Self {
+        Self {
+            shared: Arc::new(SharedDisk {
+                kernel,
+                route: DiskDriver::Server {
+                    _connection: connection,
+                },
+                name,
+                read_only,
             }),
         }
     }

@@ -39,6 +39,7 @@ mod kernel_files;
 mod log;
 mod metadata;
 mod mount;
+mod nbd;
 pub mod net;
 mod path;
 mod readiness;
@@ -82,7 +83,7 @@ pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     end_at_once, end_with_parent, explained, fork, has_no_output, host_memory, ignore, is_ignored,
-    make_files_private, matches, process_end, receive_fd, send_fd, set_name, signal_child,
-    signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries, Fd, Handle,
-    Inherited, PathFd, RawEntry, SecretFile, System, CONTROL_SIZE,
+    load_libslirp, make_files_private, matches, process_end, receive_fd, send_fd, set_name,
+    signal_child, signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries,
+    Fd, Handle, Inherited, PathFd, RawEntry, SecretFile, System, CONTROL_SIZE,
 };

@@ -6,8 +6,9 @@
 
 use crate::device::BlockDevice;
 use crate::file_systems::{driver, mask_option, needed_options, owner_options, without_journal};
+use crate::kernel::Kernel;
 use crate::tree::Tree;
-use crate::Fd;
+use crate::{Fd, System};
 use outboard_image::Probe;
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
@@ -134,7 +135,9 @@ impl Space {
 /// A mounted file system. Its files are used through [`Tree`]. Unmounted when dropped, but
 /// only [`Mount::unmount`] tells whether everything was written.
 pub struct Mount {
-    device: BlockDevice,
+    kernel: Kernel,
+    /// `None`: the file system lies on a server.
+    device: Option<BlockDevice>,
     directory: CString,
     kind: String,
     journal_ignored: bool,
@@ -184,7 +187,7 @@ impl Mount {
         let plain = join(&join(&needed, &shown), &options.options);
         let flags = options.flags(read_only);
         let attempt =
-            |extra: &str| mount_at(device, &directory, &kind, flags, &join(&plain, extra));
+            |extra: &str| mount_device(device, &directory, &kind, flags, &join(&plain, extra));
         let mut result = attempt("");
         let mut journal_ignored = false;
         if read_only {
@@ -200,15 +203,24 @@ impl Mount {
             }
         }
         let tree = result?;
-        let read_only = tree.root().statfs()?.flags as u64 & libc::ST_RDONLY != 0;
-        Ok(Self {
-            device: device.clone(),
+        let mut mount = Self::of_tree(device.kernel(), directory, &kind, tree)?;
+        mount.device = Some(device.clone());
+        mount.journal_ignored = journal_ignored;
+        Ok(mount)
+    }
+
+    fn of_tree(kernel: &Kernel, directory: CString, kind: &str, tree: Tree) -> io::Result<Self> {
+        let mut mount = Self {
+            kernel: kernel.clone(),
+            device: None,
             directory,
-            kind,
-            journal_ignored,
-            read_only,
+            kind: kind.to_owned(),
+            journal_ignored: false,
+            read_only: true,
             tree: Some(tree),
-        })
+        };
+        mount.read_only = mount.root().statfs()?.flags as u64 & libc::ST_RDONLY != 0;
+        Ok(mount)
     }
 
     /// The type of the file system.
@@ -227,9 +239,14 @@ impl Mount {
         self.journal_ignored
     }
 
-    /// The device that it is on.
-    pub fn device(&self) -> &BlockDevice {
-        &self.device
+    /// The device that it is on. `None`: it is on a server.
+    pub fn device(&self) -> Option<&BlockDevice> {
+        self.device.as_ref()
+    }
+
+    /// The kernel that has it mounted.
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
     }
 
     /// How much room it has.
@@ -241,7 +258,7 @@ impl Mount {
     pub fn sync(&self) -> io::Result<()> {
         let written = self.write_back();
         // Not every file system has the disk's cache flushed.
-        written.and(self.device.sync())
+        written.and(self.device.as_ref().map_or(Ok(()), BlockDevice::sync))
     }
 
     /// Hands everything to the disk.
@@ -258,15 +275,14 @@ impl Mount {
             false => self.write_back(),
         };
         self.tree = None;
-        let system = self.device.kernel().system();
+        let system = self.kernel.system();
         let unmounted = system.unmount(&self.directory, 0);
         if unmounted.is_err() {
             let _ = system.unmount(&self.directory, libc::MNT_DETACH);
         }
-        let flushed = if self.read_only {
-            Ok(())
-        } else {
-            self.device.sync()
+        let flushed = match self.device.as_ref().filter(|_| !self.read_only) {
+            Some(device) => device.sync(),
+            None => Ok(()),
         };
         written.and(unmounted).and(flushed)
     }
@@ -282,7 +298,7 @@ impl BlockDevice {
 impl Drop for Mount {
     fn drop(&mut self) {
         if self.tree.take().is_some() {
-            let system = self.device.kernel().system();
+            let system = self.kernel.system();
             let _ = system.unmount(&self.directory, libc::MNT_DETACH);
         }
     }
@@ -296,7 +312,7 @@ impl Deref for Mount {
     }
 }
 
-fn mount_at(
+fn mount_device(
     device: &BlockDevice,
     directory: &CStr,
     kind: &str,
@@ -304,13 +320,26 @@ fn mount_at(
     options: &str,
 ) -> io::Result<Tree> {
     let system = device.kernel().system();
-    system.mount(
+    let options = CString::new(options)?;
+    mount_at(
+        system,
         device.node(),
         directory,
-        &CString::new(driver(kind))?,
+        driver(kind),
         flags,
-        &CString::new(options)?,
-    )?;
+        &options,
+    )
+}
+
+fn mount_at(
+    system: &System,
+    source: &CStr,
+    directory: &CStr,
+    driver: &str,
+    flags: u64,
+    options: &CStr,
+) -> io::Result<Tree> {
+    system.mount(source, directory, &CString::new(driver)?, flags, options)?;
     let opened =
         Fd::working_directory(system).open_at(directory, libc::O_RDONLY | libc::O_DIRECTORY, 0);
     match opened {
@@ -319,6 +348,24 @@ fn mount_at(
             let _ = system.unmount(directory, libc::MNT_DETACH);
             Err(error)
         }
+    }
+}
+
+impl Kernel {
+    /// Mounts a file system that a server has: `kind` is the driver, as in "nfs", `source` what the
+    /// driver takes as its device, as in "10.0.0.1:/export". `options` may have a password: the
+    /// caller wipes them.
+    pub fn mount_remote(
+        &self,
+        kind: &str,
+        source: &CStr,
+        read_only: bool,
+        options: &CStr,
+    ) -> io::Result<Mount> {
+        let directory = self.shared.mount_directory()?;
+        let flags = MountOptions::default().flags(read_only);
+        let tree = mount_at(self.system(), source, &directory, kind, flags, options)?;
+        Mount::of_tree(self, directory, kind, tree)
     }
 }
 

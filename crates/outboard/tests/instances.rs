@@ -204,7 +204,7 @@ fn use_after_halt() -> io::Result<()> {
     let old = builder().boot()?;
     let clone = old.clone();
     let mount = image.mount(&old, "")?;
-    let device = mount.device().clone();
+    let device = mount.device().unwrap().clone();
     let file: File = mount.create("/f")?;
     let disk = old.add_disk(&later.path, DiskOptions::read_only())?;
     let directory = mount.read_dir("/")?;

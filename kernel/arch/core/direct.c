@@ -33,14 +33,17 @@ static int ob_direction(bool write)
 	return write ? ITER_SOURCE : ITER_DEST;
 }
 
-/* Takes as many pages as are free at once. It waits only for a single page. */
+/*
+ * Takes as many pages as are free at once. It waits only for a single page. They are one compound
+ * page: a file system may take references to each page of the piece, as NFS does.
+ */
 static bool ob_bounce_get(struct ob_transfer *transfer, size_t size)
 {
 	unsigned int order = min(get_order(size), OB_BOUNCE_ORDER);
 
 	for (; order; order--) {
-		transfer->bounce = alloc_pages(__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC,
-					       order);
+		transfer->bounce = alloc_pages(__GFP_COMP | __GFP_NOWARN | __GFP_NORETRY |
+					       __GFP_NOMEMALLOC, order);
 		if (transfer->bounce)
 			break;
 	}

@@ -111,6 +111,20 @@ pub struct Settings {
     #[arg(long = "component", value_name = "FILE", global = true)]
     pub components: Vec<PathBuf>,
 
+    /// How servers are reached (nfs://, smb://, 9p://, nbd://), as in "tap:tap0,ip=10.0.0.2/24", in
+    /// the words of docs/net.md [default: user]
+    #[arg(long, value_name = "INTERFACE", global = true)]
+    pub net: Option<String>,
+
+    /// Seconds that a server may take for a request [default: 30]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        global = true,
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
+    pub timeout: Option<u64>,
+
     /// Do not sandbox the program: an image that exploits a mistake of the kernel's code gets all
     /// your rights
     #[arg(long, global = true)]
@@ -142,6 +156,8 @@ impl Settings {
             vcpus: self.vcpus,
             memory: self.memory,
             components: self.components,
+            net: self.net,
+            timeout: self.timeout,
             no_sandbox: self.no_sandbox,
             literal: self.no_glob,
             verbose: self.verbose,

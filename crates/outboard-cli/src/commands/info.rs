@@ -29,6 +29,7 @@ pub struct Info {
 
 pub fn run(options: &Info, session: &mut Session, output: &mut Output) -> Result<()> {
     let name = ImageName::find(&options.image);
+    session.connect(&name.file, false)?;
     let image = session.image(&name.file)?;
     let mut report = Report::new(&name, &image)?;
     report.measure(session, &name);

@@ -3,7 +3,7 @@
 
 use crate::output::{Output, Print};
 use clap::Args;
-use outboard_lab::{Report, Settings, Topology};
+use outboard_lab::{LabSettings, Report, Topology};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
@@ -84,11 +84,11 @@ impl Lab {
 
 pub fn run(options: &Lab, output: &mut Output) -> Result<()> {
     let topology = Topology::parse(&options.read()?).map_err(|error| options.error(&error))?;
-    let settings = Settings {
+    let settings = LabSettings {
         snapshots: snapshots::directory(),
         captures: options.pcap.clone(),
         is_deterministic: options.deterministic,
-        ..Settings::default()
+        ..LabSettings::default()
     };
     let report = outboard_lab::run(&topology, &settings);
     let report = report.map_err(|error| options.error(&error))?;

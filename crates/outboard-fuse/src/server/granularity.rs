@@ -14,7 +14,7 @@ const NANOSECOND: Duration = Duration::from_nanos(1);
 /// The step in which a file system stores times.
 pub fn granularity(mount: &Mount) -> Duration {
     match mount.kind() {
-        "ext2" | "ext3" | "ext4" => of_ext(mount.device()),
+        "ext2" | "ext3" | "ext4" => mount.device().map_or(NANOSECOND, of_ext),
         // FAT: really two seconds.
         "vfat" | "msdos" | "hfs" | "hfsplus" | "hpfs" | "affs" | "minix" | "reiserfs" | "sysv"
         | "v7" | "bfs" | "qnx6" => SECOND,

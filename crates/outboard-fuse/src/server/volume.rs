@@ -18,7 +18,7 @@ use super::nodes::{Named, Nodes};
 use super::retry::RetryState;
 use crate::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
-use outboard::{BlockDevice, Control, Fd, Mount, CONTROL_SIZE};
+use outboard::{BlockDevice, Control, Fd, Kernel, Mount, CONTROL_SIZE};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -105,8 +105,9 @@ pub struct ServedVolume {
     lost: OnceLock<i32>,
     host: Arc<HostCache>,
     retry: RetryState,
-    /// Not every file system flushes the disk's cache itself.
-    device: BlockDevice,
+    /// Not every file system flushes the disk's cache itself. `None`: it is on a server.
+    device: Option<BlockDevice>,
+    kernel: Kernel,
     exact_names: bool,
     access_lists: bool,
     /// Pages of the host's readahead are dropped here, to free memory for the next read.
@@ -144,7 +145,11 @@ impl ServedVolume {
             Ok(_) => true,
             Err(error) => error.raw_os_error() == Some(libc::ENODATA),
         };
-        let probe = mount.device().probe()?;
+        let probe = mount
+            .device()
+            .map(BlockDevice::probe)
+            .transpose()?
+            .flatten();
         let folds_case = probe.is_some_and(|probe| probe.folds_case);
         Ok(Self {
             nodes: Nodes::new(root, WITH_HANDLES.contains(&kind))?,
@@ -155,7 +160,8 @@ impl ServedVolume {
             lost: OnceLock::new(),
             host,
             retry: RetryState::default(),
-            device: mount.device().clone(),
+            device: mount.device().cloned(),
+            kernel: mount.kernel().clone(),
             exact_names: EXACT_NAMES.contains(&kind) && !folds_case,
             whole_blocks: WHOLE_BLOCKS.contains(&kind),
         })
@@ -169,6 +175,11 @@ impl ServedVolume {
     /// Whether files have POSIX ACLs that the host can use.
     pub fn has_access_lists(&self) -> bool {
         self.access_lists
+    }
+
+    /// Flushes the disk's cache.
+    fn sync_device(&self) -> io::Result<()> {
+        self.device.as_ref().map_or(Ok(()), BlockDevice::sync)
     }
 
     fn found(&self, named: Named) -> io::Result<LookupResult> {
@@ -230,7 +241,7 @@ impl ServedVolume {
     fn make_as(&self, caller: Caller, umask: u32) -> io::Result<()> {
         let owner = self.owners.of_new(caller.user, caller.group);
         let (user, group) = owner.ok_or_else(|| error(libc::EOVERFLOW))?;
-        self.device.kernel().make_files_as(user, group, umask)
+        self.kernel.make_files_as(user, group, umask)
     }
 
     /// Finds a name in a directory.
@@ -292,7 +303,7 @@ impl ServedVolume {
         }
         // After the owner, because chown(2) clears bits of the mode.
         if let Some(mode) = changes.mode {
-            self.device.kernel().keep_set_id(true)?;
+            self.kernel.keep_set_id(true)?;
             node.set_own_mode(mode & 0o7777)?;
         }
         if let Some(size) = changes.size {
@@ -516,8 +527,7 @@ impl ServedVolume {
             // The kernel clears the set-group-ID bit if the caller is not in the file's group.
             self.make_as(caller, 0)?;
         }
-        self.device
-            .kernel()
+        self.kernel
             .keep_set_id(caller.is_privileged() || !is_access_list(&attribute))?;
         let node = self.nodes.get(id)?;
         self.with_space_for_attribute(value.len(), || {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A network that is cut into parts, from its beginning on.
-pub(super) struct Pool {
+pub(super) struct AddressPool {
     network: Prefix,
     /// The first address that is free.
     next: u128,
@@ -50,23 +50,23 @@ fn overlap(one: Prefix, other: Prefix) -> bool {
         && first(other) <= last(one)
 }
 
-pub(super) fn default_pools() -> Result<Vec<Pool>> {
+pub(super) fn default_pools() -> Result<Vec<AddressPool>> {
     Ok(vec![pool("10.0.0.0/8".parse().expect("an address"))])
 }
 
-fn pool(prefix: Prefix) -> Pool {
+fn pool(prefix: Prefix) -> AddressPool {
     let network = prefix.network();
-    Pool {
+    AddressPool {
         network,
         next: value(network.address()),
     }
 }
 
-pub(super) fn read_pools(yaml: &Yaml) -> Result<Vec<Pool>> {
+pub(super) fn read_pools(yaml: &Yaml) -> Result<Vec<AddressPool>> {
     Ok(prefixes(yaml, "addresses")?.into_iter().map(pool).collect())
 }
 
-impl Pool {
+impl AddressPool {
     /// The next free network for so many nodes: /64 of IPv6, the smallest of IPv4.
     fn take(&mut self, nodes: usize, used: &[Prefix]) -> Option<Prefix> {
         let is_v6 = self.network.address().is_ipv6();
@@ -106,7 +106,7 @@ fn nth(network: Prefix, index: usize) -> Option<Prefix> {
 pub(super) fn assign(
     topology: &mut Topology,
     given: &[Vec<Prefix>],
-    mut pools: Vec<Pool>,
+    mut pools: Vec<AddressPool>,
 ) -> Result<()> {
     let ports = topology.links.iter().flat_map(|link| &link.ports);
     let own = ports.flat_map(|port| &port.addresses);

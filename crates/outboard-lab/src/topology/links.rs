@@ -2,11 +2,11 @@
 //! The links of a topology file.
 
 use super::nodes::truth;
-use super::{addresses, check_name, expand, find, Link, Names, Port, Topology};
+use super::{addresses, check_name, expand, find, Names, Port, Topology, TopologyLink};
 use super::{MOST_LINKS, MOST_PORTS};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, time};
-use crate::yaml::{Members, Yaml};
+use crate::yaml::{MapReader, Yaml};
 use outboard::net::{Netem, Prefix};
 
 const KNOWN: [&str; 15] = [
@@ -37,7 +37,7 @@ const NETEM: [&str; 7] = [
     "limit",
 ];
 
-fn netem(members: &Members, line: usize) -> Result<Option<Netem>> {
+fn netem(members: &MapReader, line: usize) -> Result<Option<Netem>> {
     let plain = Netem::default();
     let netem = Netem {
         delay: members.parse("delay", time)?.unwrap_or_default(),
@@ -74,9 +74,9 @@ pub(super) fn prefixes(yaml: &Yaml, what: &str) -> Result<Vec<Prefix>> {
 }
 
 /// A node on a link, its line, and its addresses in the file.
-type End = (usize, usize, Vec<Prefix>);
+type LinkEnd = (usize, usize, Vec<Prefix>);
 
-fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<End>> {
+fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<LinkEnd>> {
     let mut ends = Vec::new();
     if let Ok(pairs) = yaml.pairs("nodes") {
         for (key, value) in pairs {
@@ -98,7 +98,7 @@ fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<End>> {
 }
 
 /// The nodes of each segment that a link stands for: one, or those of a line or ring.
-fn segments(members: &Members, line: usize, names: &Names) -> Result<Vec<Vec<End>>> {
+fn segments(members: &MapReader, line: usize, names: &Names) -> Result<Vec<Vec<LinkEnd>>> {
     let shapes = ["nodes", "line", "ring"];
     let mut given = shapes
         .iter()
@@ -113,7 +113,7 @@ fn segments(members: &Members, line: usize, names: &Names) -> Result<Vec<Vec<End
         let text = format!("{shape}: {} nodes are too few: write {least}", ends.len());
         return Err(Error::topology(yaml.line, text));
     }
-    let mut pairs: Vec<Vec<End>> = ends.windows(2).map(<[End]>::to_vec).collect();
+    let mut pairs: Vec<Vec<LinkEnd>> = ends.windows(2).map(<[LinkEnd]>::to_vec).collect();
     match shape {
         "nodes" => return Ok(vec![ends]),
         "ring" => pairs.push(vec![ends[ends.len() - 1].clone(), ends[0].clone()]),
@@ -168,10 +168,10 @@ impl Topology {
         &self,
         name: String,
         line: usize,
-        members: &Members,
-        ends: Vec<End>,
+        members: &MapReader,
+        ends: Vec<LinkEnd>,
         interfaces: &mut [usize],
-    ) -> Result<Link> {
+    ) -> Result<TopologyLink> {
         let too_many = |what: String| Err(Error::topology(line, what));
         if self.links.len() == MOST_LINKS {
             return too_many(format!("more than {MOST_LINKS} links"));
@@ -193,7 +193,7 @@ impl Topology {
             });
             interfaces[node] += 1;
         }
-        Ok(Link {
+        Ok(TopologyLink {
             name,
             line,
             ports,

@@ -15,7 +15,7 @@ use outboard::net::{Netem, Prefix};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-pub use steps::{Action, Bound, Echo, Expectation, Metric, Step, Transfer};
+pub use steps::{Action, Bound, Echo, Expectation, Metric, Step, TransferStep};
 
 /// Most nodes: each is a process.
 pub const MOST_NODES: usize = 2000;
@@ -28,7 +28,7 @@ pub const MOST_PORTS: usize = 64;
 pub struct Topology {
     pub name: String,
     pub nodes: Vec<Node>,
-    pub links: Vec<Link>,
+    pub links: Vec<TopologyLink>,
     /// Whether the lab computes routes: the shortest paths by the costs of links.
     pub computes_routes: bool,
     /// Where the choices of netem begin.
@@ -58,7 +58,7 @@ pub struct StaticRoute {
 
 /// An Ethernet segment.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct TopologyLink {
     pub name: String,
     pub line: usize,
     pub ports: Vec<Port>,

@@ -4,7 +4,7 @@
 use super::{check_name, find, Names, Topology};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, size, time};
-use crate::yaml::{Members, Yaml};
+use crate::yaml::{MapReader, Yaml};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub enum Action {
     Ping(Echo),
-    Tcp(Transfer),
-    Udp(Transfer),
-    Link {
+    Tcp(TransferStep),
+    Udp(TransferStep),
+    TopologyLink {
         link: usize,
         is_up: bool,
     },
@@ -51,7 +51,7 @@ pub struct Echo {
 
 /// Data from one node to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Transfer {
+pub struct TransferStep {
     pub from: usize,
     pub to: usize,
     pub address: IpAddr,
@@ -73,7 +73,7 @@ pub enum Expectation {
     Any,
     Compare {
         metric: Metric,
-        comparison: Comparison,
+        comparison: Relation,
         bound: Bound,
         /// As it is in the file.
         text: String,
@@ -90,7 +90,7 @@ pub enum Metric {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub enum Relation {
     AtMost,
     AtLeast,
     Less,
@@ -105,7 +105,7 @@ pub enum Bound {
     Times(f64, usize),
 }
 
-impl Comparison {
+impl Relation {
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::AtMost => value <= bound,
@@ -120,11 +120,11 @@ impl Comparison {
 /// The metric, comparison and bound of `loss <= 5%`. `names`: steps before this one.
 fn comparison(text: &str, names: &Names) -> Option<Expectation> {
     let operators = [
-        ("<=", Comparison::AtMost),
-        (">=", Comparison::AtLeast),
-        ("<", Comparison::Less),
-        (">", Comparison::More),
-        ("=", Comparison::Equal),
+        ("<=", Relation::AtMost),
+        (">=", Relation::AtLeast),
+        ("<", Relation::Less),
+        (">", Relation::More),
+        ("=", Relation::Equal),
     ];
     let (metric, comparison, bound) = operators.iter().find_map(|(operator, comparison)| {
         let (left, right) = text.split_once(operator)?;
@@ -195,14 +195,14 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn node(&self, members: &Members, key: &str, line: usize) -> Result<usize> {
+    fn node(&self, members: &MapReader, key: &str, line: usize) -> Result<usize> {
         let yaml = members
             .get(key)
             .ok_or_else(|| Error::topology(line, format!("{key} is missing")))?;
         find(self.nodes, "node", yaml.text(key)?, yaml.line)
     }
 
-    fn family(&self, members: &Members) -> Result<Option<bool>> {
+    fn family(&self, members: &MapReader) -> Result<Option<bool>> {
         members.parse("ip", |text| match text {
             "4" => Some(false),
             "6" => Some(true),
@@ -210,7 +210,7 @@ impl Context<'_> {
         })
     }
 
-    fn address(&self, node: usize, members: &Members, line: usize) -> Result<IpAddr> {
+    fn address(&self, node: usize, members: &MapReader, line: usize) -> Result<IpAddr> {
         let found = self.topology.address_of(node, self.family(members)?);
         found.ok_or_else(|| {
             let name = &self.topology.nodes[node].name;
@@ -219,7 +219,7 @@ impl Context<'_> {
     }
 
     /// The address in the key `to`: of a node, or as text.
-    fn target(&self, members: &Members, line: usize) -> Result<IpAddr> {
+    fn target(&self, members: &MapReader, line: usize) -> Result<IpAddr> {
         let written = members.get("to").and_then(|yaml| yaml.text("to").ok());
         match written.and_then(|text| text.parse().ok()) {
             Some(address) => Ok(address),
@@ -244,7 +244,7 @@ impl Context<'_> {
         }))
     }
 
-    fn transfer(&self, yaml: &Yaml, is_tcp: bool) -> Result<Transfer> {
+    fn transfer(&self, yaml: &Yaml, is_tcp: bool) -> Result<TransferStep> {
         let tcp = ["from", "to", "ip", "port", "timeout", "bytes"];
         let udp = [
             "from", "to", "ip", "port", "timeout", "count", "size", "interval",
@@ -264,7 +264,7 @@ impl Context<'_> {
             let text = "from and to are the same node";
             return Err(Error::topology(yaml.line, text));
         }
-        Ok(Transfer {
+        Ok(TransferStep {
             from,
             to,
             address: self.address(to, &members, yaml.line)?,
@@ -285,7 +285,7 @@ impl Context<'_> {
     fn link(&self, yaml: &Yaml, is_up: bool) -> Result<Action> {
         let name = yaml.text("the name of a link")?;
         let link = find(self.links, "link", name, yaml.line)?;
-        Ok(Action::Link { link, is_up })
+        Ok(Action::TopologyLink { link, is_up })
     }
 
     fn sysctl(&self, yaml: &Yaml) -> Result<Action> {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Landlock rules: they allow the named files of the host, and forbid TCP, sockets and signals out
-//! of the sandbox.
+//! Landlock rules: they allow the named files of the host and TCP to the named servers' ports, and
+//! forbid sockets and signals out of the sandbox.
 
 use super::HostAccess;
 use crate::error::{Error, Result};
 use landlock::{
-    make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, Scope, ABI,
+    make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, ABI,
 };
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,6 +22,9 @@ pub const NODES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeB
 
 /// The host's boot id: it shows whether a snapshot was checked since the host booted.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// GLib, which libslirp uses, takes its random numbers from here.
+const RANDOM: &str = "/dev/urandom";
 
 /// The program contains the kernel's image.
 const PROGRAM: &str = "/proc/self/exe";
@@ -76,9 +79,17 @@ fn apply(
     let writes: Vec<PathBuf> = access.writes.iter().map(|path| existing(path)).collect();
     let reads = access.reads.iter().filter(is_in_a_directory);
     let writes = writes.iter().filter(is_in_a_directory);
-    Ruleset::default()
-        .handle_access(all)?
-        .handle_access(AccessNet::from_all(NEWEST))?
+    let network = access.network.as_ref();
+    let random = network.map(|_| RANDOM);
+    let ports: &[u16] = network.map_or(&[], |network| &network.ports);
+    let rule = |&port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp));
+    let ports = ports.iter().map(rule);
+    let ruleset = Ruleset::default().handle_access(all)?;
+    let ruleset = match network.is_some_and(|network| network.ports.is_empty()) {
+        true => ruleset.handle_access(AccessNet::BindTcp)?,
+        false => ruleset.handle_access(AccessNet::from_all(NEWEST))?,
+    };
+    ruleset
         .scope(Scope::from_all(NEWEST))?
         .create()?
         .add_rules(path_beneath_rules(reads, read))?
@@ -87,6 +98,8 @@ fn apply(
         .add_rules(path_beneath_rules(snapshots, cache))?
         .add_rules(path_beneath_rules(snapshots.map(|_| BOOT_ID), read))?
         .add_rules(path_beneath_rules([PROGRAM], read))?
+        .add_rules(path_beneath_rules(random, read))?
+        .add_rules(ports)?
         .restrict_self()?;
     Ok(())
 }

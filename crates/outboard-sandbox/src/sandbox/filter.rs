@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The allowed system calls. All others fail with EPERM: no sockets, no new processes, no signals
-//! to others, no mounts, no tracing.
+//! The allowed system calls. All others fail with EPERM: no sockets unless the command reaches
+//! servers, no new processes, no signals to others, no mounts, no tracing.
 
 use seccompiler::{
     apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
@@ -157,6 +157,16 @@ const FILES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
+/// Calls on TCP connections to servers. New sockets: see [`sockets`].
+const CONNECTIONS: &[i64] = &[
+    libc::SYS_connect,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_shutdown,
+];
+
 /// Calls that no tool for images needs: network, signals to others, other processes, mounts, the
 /// machine.
 const NOT_FOR_PROGRAMS: &[i64] = &[
@@ -279,6 +289,17 @@ fn pairs() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![local, stream])?])
 }
 
+/// Sockets for TCP.
+fn sockets() -> Result<Vec<SeccompRule>> {
+    let one = |family: i32| {
+        let family = SeccompCondition::new(0, Dword, Eq, family as u64)?;
+        let stream = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
+        let tcp = SeccompCondition::new(2, Dword, MaskedEq(!6), 0)?;
+        rule(vec![family, stream, tcp])
+    };
+    Ok(vec![one(libc::AF_INET)?, one(libc::AF_INET6)?])
+}
+
 /// Datagram sockets, which reach other sockets by name.
 fn datagrams() -> Result<Vec<SeccompRule>> {
     let datagram = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_DGRAM as u64)?;
@@ -302,7 +323,9 @@ fn threads() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![is_thread])?])
 }
 
-fn rules(files: bool, memory_files: bool) -> Result<Rules> {
+/// The allowed calls of a sandbox. `files`: host files are opened; `memory_files`: so are files in
+/// memory; `network`: servers are reached.
+fn rules(files: bool, memory_files: bool, network: bool) -> Result<Rules> {
     let own = [u64::from(std::process::id())];
     let or_zero = [0, u64::from(std::process::id())];
     let about_itself = [
@@ -321,6 +344,10 @@ fn rules(files: bool, memory_files: bool) -> Result<Rules> {
         rules.insert(libc::SYS_memfd_create, Vec::new());
         // Needed to apply the second filter.
         rules.insert(libc::SYS_seccomp, Vec::new());
+    }
+    if network {
+        rules.extend(CONNECTIONS.iter().map(|&call| (call, Vec::new())));
+        rules.insert(libc::SYS_socket, sockets()?);
     }
     rules.insert(libc::SYS_socketpair, pairs()?);
     // The server of a mount gets the FUSE device from its keeper, over its standard output.
@@ -437,8 +464,8 @@ fn without_clone3() -> Result<BpfProgram> {
 }
 
 /// Filters the calling thread and the threads that it creates, until the kernel has booted.
-pub fn apply() -> Result<()> {
-    let first = allow_only(rules(true, true)?)?;
+pub fn apply(network: bool) -> Result<()> {
+    let first = allow_only(rules(true, true, network)?)?;
     // If two filters refuse a call, the last one decides the error.
     apply_filter(&first)?;
     apply_filter(&without_clone3()?)
@@ -476,9 +503,10 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
 /// A joined thread may stay on the host's list for a moment, with filters of its own.
 const SYNC_TRIES: u32 = 10_000;
 
-/// Filters all threads from now on. `files`: whether files of the host are still opened.
-pub fn apply_to_all(files: bool) -> Result<()> {
-    let filter = allow_only(rules(files, false)?)?;
+/// Filters all threads from now on. `files`: whether files of the host are still opened; `network`:
+/// whether servers are reached.
+pub fn apply_to_all(files: bool, network: bool) -> Result<()> {
+    let filter = allow_only(rules(files, false, network)?)?;
     let mut tries = 0;
     loop {
         match apply_filter_all_threads(&filter) {
@@ -532,9 +560,9 @@ mod tests {
     /// A filter as the library makes it has one list of all calls.
     #[test]
     fn the_search_decides_as_a_list_of_all_calls() {
-        for (files, memory_files) in [(true, true), (false, false)] {
+        for (files, memory_files, network) in [(true, true, true), (false, false, false)] {
             let refused = SeccompAction::Errno(libc::EPERM as u32);
-            let wanted = rules(files, memory_files).unwrap();
+            let wanted = rules(files, memory_files, network).unwrap();
             let list = program(wanted.clone(), refused, SeccompAction::Allow).unwrap();
             let filter = allow_only(wanted).unwrap();
             for architecture in [ARCHITECTURE_X86_64, 0x4000_0003] {
@@ -551,7 +579,7 @@ mod tests {
 
     #[test]
     fn a_filter_takes_few_instructions() {
-        let filter = allow_only(rules(true, true).unwrap()).unwrap();
+        let filter = allow_only(rules(true, true, false).unwrap()).unwrap();
         for &call in PLAIN {
             let steps = run(&filter, ARCHITECTURE_X86_64, call as u32).1;
             assert!(steps < 20, "{call}: {steps}");

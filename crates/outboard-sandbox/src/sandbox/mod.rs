@@ -44,6 +44,25 @@ pub struct HostAccess {
     /// The command runs other programs, each in a sandbox ([`programs`]). The command itself has no
     /// sandbox, so it must not run the kernel: see [`crate::apart`].
     pub programs: bool,
+    /// The command reaches servers.
+    pub network: Option<NetworkAccess>,
+}
+
+/// The network of the host, as far as a command uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkAccess {
+    /// TCP ports of servers. Empty: any.
+    pub ports: Vec<u16>,
+}
+
+impl NetworkAccess {
+    /// Adds the needs of another command.
+    fn add(&mut self, other: NetworkAccess) {
+        match self.ports.is_empty() || other.ports.is_empty() {
+            true => self.ports.clear(),
+            false => self.ports.extend(other.ports),
+        }
+    }
 }
 
 impl HostAccess {
@@ -73,6 +92,11 @@ impl HostAccess {
         self.is_small &= other.is_small;
         self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
+        match (&mut self.network, other.network) {
+            (Some(network), Some(other)) => network.add(other),
+            (network @ None, other) => *network = other,
+            (Some(_), None) => {}
+        }
     }
 }
 
@@ -85,6 +109,8 @@ pub enum Sandbox {
     Entered {
         /// The command opens more files after the boot.
         files: bool,
+        /// The command reaches servers.
+        network: bool,
     },
 }
 
@@ -98,15 +124,16 @@ impl Sandbox {
     ) -> Result<Self> {
         let files = !access.is_images_only();
         // A command that uses files of the host needs their real owners.
+        let network = access.network.is_some();
         if !files {
-            rights::separate();
+            rights::separate(network);
         }
         rights::hide_devices(access);
         files::restrict(access, snapshots, components)?;
         rights::drop_capabilities(access)?;
         rights::limit_memory()?;
-        match filter::apply() {
-            Ok(()) => Ok(Sandbox::Entered { files }),
+        match filter::apply(network) {
+            Ok(()) => Ok(Sandbox::Entered { files, network }),
             Err(error) if filter::is_missing(&error) => {
                 warn("warning: this host has no seccomp: the sandbox is not closed");
                 Ok(Sandbox::Open)
@@ -117,10 +144,10 @@ impl Sandbox {
 
     /// Closes the sandbox, after the boot and before the kernel reads an image.
     pub fn close(self) -> Result<()> {
-        let Sandbox::Entered { files } = self else {
+        let Sandbox::Entered { files, network } = self else {
             return Ok(());
         };
-        filter::apply_to_all(files)
+        filter::apply_to_all(files, network)
             .map_err(|error| Error::Failed(format!("cannot close the sandbox: {error}")))
     }
 }

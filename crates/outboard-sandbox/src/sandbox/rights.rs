@@ -26,10 +26,13 @@ const FOR_ATTRIBUTES: &[Capability] = &[Capability::CAP_SYS_ADMIN];
 /// Most bytes of memory besides the kernel's, which has a limit of its own.
 const MEMORY: u64 = 4 << 30;
 
-/// Enters namespaces of its own, if the host allows that: no network, no shared memory of others.
-/// The user id stays.
-pub fn separate() {
-    let apart = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+/// Enters namespaces of its own, if the host allows that: no shared memory of others, and no
+/// network unless the command reaches servers. The user id stays.
+pub fn separate(network: bool) {
+    let mut apart = libc::CLONE_NEWUSER | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+    if !network {
+        apart |= libc::CLONE_NEWNET;
+    }
     // If the host refuses namespaces, the rest of the sandbox must suffice.
     let _ = unshare_user(apart);
 }

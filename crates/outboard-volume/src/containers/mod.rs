@@ -15,7 +15,7 @@ mod vhd;
 
 use compressed::Compressed;
 pub use compressed::{beginning, read_block};
-use outboard::{FileLock, Storage};
+use outboard::{DeviceSource, FileLock, Storage};
 use outboard_image::{file_format, Fault, FileSource, Source};
 use outboard_sandbox::error::warn;
 use outboard_sandbox::failure::{ErrorKind, Failure};
@@ -54,6 +54,8 @@ pub enum Content {
     /// Byte by byte what is in a file.
     File(RawFile),
     Served(Arc<dyn Storage>),
+    /// A disk that the kernel has from a server.
+    Device(DeviceSource),
 }
 
 /// A file whose bytes are a disk's.
@@ -235,7 +237,7 @@ impl Content {
     /// left after the last one.
     pub fn flush(&self) -> io::Result<()> {
         match self {
-            Self::File(_) => Ok(()),
+            Self::File(_) | Self::Device(_) => Ok(()),
             Self::Served(disk) => disk.flush(),
         }
     }
@@ -246,12 +248,14 @@ impl Source for Content {
         match self {
             Self::File(file) => file.source.size(),
             Self::Served(disk) => disk.size(),
+            Self::Device(device) => device.size(),
         }
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             Self::File(file) => file.source.read_at(buffer, offset),
+            Self::Device(device) => device.read_at(buffer, offset),
             Self::Served(disk) => {
                 let left = disk.size().saturating_sub(offset);
                 let length = left.min(buffer.len() as u64) as usize;

@@ -113,6 +113,9 @@ impl Session {
                 .load_component_file(file, "")
                 .map_err(|error| Error::failed(format!("cannot load {shown}"), &error))?;
         }
+        if let Some(network) = &mut self.network {
+            network.start(&kernel)?;
+        }
         self.sandbox.close()?;
         Ok(kernel)
     }

@@ -33,6 +33,7 @@ impl Session {
         if write {
             self.may_write(&name.shown())?;
         }
+        self.connect(&name.file, write)?;
         let image = self.image(&name.file)?;
         let layered = match wanted {
             Wanted::FileSystem => self.is_layered(&image, name),

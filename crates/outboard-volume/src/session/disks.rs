@@ -9,6 +9,7 @@ use crate::held::{HeldImage, HeldImages};
 use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
+use crate::remote::{is_remote, Remote};
 use outboard::{BlockDevice, Disk, DiskOptions, FileLock};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
@@ -60,7 +61,10 @@ impl Session {
         if write {
             self.may_write(&name.shown())?;
         }
-        self.disk(name, write).map(drop)
+        match Remote::of(&name.file).transpose()? {
+            Some(remote) if !remote.is_disk() => self.kernel(None).map(drop),
+            _ => self.disk(name, write).map(drop),
+        }
     }
 
     pub(super) fn open_disk(&self, index: usize) -> &OpenDisk {
@@ -95,6 +99,9 @@ impl Session {
 
     /// Reads the partition table and superblock of an image.
     pub fn image(&self, path: &Path) -> Result<Image> {
+        if is_remote(path) {
+            return self.remote_image(path);
+        }
         self.with_held(path, false, |held| {
             let failed = |error: io::Error| cannot_open(path, &error);
             let identity = held.identity().map_err(failed)?;
@@ -165,6 +172,9 @@ impl Session {
 
     /// Adds a disk to the kernel, unless it was added.
     pub(super) fn disk(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        if let Some(remote) = Remote::of(&name.file) {
+            return self.remote_disk(&name.file, &remote?, write);
+        }
         let image = self.image(&name.file)?;
         if let Some(index) = self.find_disk(&image, write) {
             return Ok(index);
@@ -215,6 +225,7 @@ impl Session {
         let added = match &*content {
             Content::File(file) => kernel.add_disk(&file.path(), options),
             Content::Served(disk) => kernel.add_served_disk(Arc::clone(disk), options),
+            Content::Device(_) => unreachable!("a disk of a server is not added again"),
         };
         let disk = added.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) => self.with_held(file, write, |held| held.in_use(write)),

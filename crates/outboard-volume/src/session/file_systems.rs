@@ -3,6 +3,7 @@
 
 use super::Session;
 use crate::address::ImageName;
+use crate::remote::Remote;
 use outboard_sandbox::error::Result;
 
 impl Session {
@@ -13,6 +14,11 @@ impl Session {
         name: &ImageName,
         write: bool,
     ) -> Result<Vec<(ImageName, &'static str)>> {
+        if Remote::of(&name.file).is_some_and(|found| !found.is_ok_and(|remote| remote.is_disk())) {
+            // It is one, and its mount reports a wrong name.
+            return Ok(Vec::new());
+        }
+        self.connect(&name.file, write)?;
         let image = self.image(&name.file)?;
         if !self.is_layered(&image, name) {
             return Ok(image.file_systems(name));

@@ -5,6 +5,7 @@ use super::disks::OpenDisk;
 use super::Session;
 use crate::address::ImageName;
 use crate::image::FileSystem;
+use crate::remote::Remote;
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
 use outboard_sandbox::error::{warn, Error, Result};
@@ -23,6 +24,10 @@ pub(super) enum Origin {
         node: usize,
         subvolume: Option<u64>,
     },
+    /// A file system that a server has.
+    Server {
+        identity: (u64, u64),
+    },
 }
 
 impl Origin {
@@ -31,6 +36,7 @@ impl Origin {
         match self {
             Origin::Disk { disk, .. } => *disk == its_disk,
             Origin::Node { stack, .. } => Some(*stack) == its_stack,
+            Origin::Server { .. } => false,
         }
     }
 }
@@ -77,6 +83,11 @@ impl Session {
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         if write {
             self.may_write(&name.shown())?;
+        }
+        if let Some(remote) = Remote::of(&name.file).transpose()? {
+            if !remote.is_disk() {
+                return self.mount_remote(name, &remote, write);
+            }
         }
         let disk = self.disk(name, write)?;
         if self.is_layered(&self.open_disk(disk).image, name) {

@@ -53,7 +53,7 @@ pub enum Verdict {
 
 /// The protocol of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum IpProtocol {
     /// ICMP of IPv4.
     Icmp,
     /// TCP.
@@ -66,7 +66,7 @@ pub enum Protocol {
 
 /// The state of a packet's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum ConnectionState {
     /// The first packet.
     New,
     /// A packet of a connection that was accepted, or one that belongs to it, as an error of ICMP.
@@ -81,11 +81,11 @@ pub struct FirewallRule {
     /// What happens to these packets.
     pub verdict: Verdict,
     /// Their protocol.
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<IpProtocol>,
     /// First and last port that they go to. Needs TCP or UDP.
     pub ports: Option<(u16, u16)>,
     /// The state of their connection.
-    pub state: Option<State>,
+    pub state: Option<ConnectionState>,
     /// The network that they come from.
     pub source: Option<Prefix>,
     /// The network that they go to.
@@ -160,12 +160,12 @@ fn code(verdict: Verdict) -> u32 {
     }
 }
 
-fn has_protocol(protocol: Protocol) -> Vec<u8> {
+fn has_protocol(protocol: IpProtocol) -> Vec<u8> {
     let number = match protocol {
-        Protocol::Icmp => libc::IPPROTO_ICMP,
-        Protocol::Tcp => libc::IPPROTO_TCP,
-        Protocol::Udp => libc::IPPROTO_UDP,
-        Protocol::IcmpV6 => libc::IPPROTO_ICMPV6,
+        IpProtocol::Icmp => libc::IPPROTO_ICMP,
+        IpProtocol::Tcp => libc::IPPROTO_TCP,
+        IpProtocol::Udp => libc::IPPROTO_UDP,
+        IpProtocol::IcmpV6 => libc::IPPROTO_ICMPV6,
     };
     [meta(TRANSPORT_PROTOCOL), compare(EQUAL, &[number as u8])].concat()
 }
@@ -176,11 +176,11 @@ fn in_range(offset: u32, first: &[u8], last: &[u8]) -> Vec<u8> {
     [load, compare(AT_LEAST, first), compare(AT_MOST, last)].concat()
 }
 
-fn has_state(state: State) -> Vec<u8> {
+fn has_state(state: ConnectionState) -> Vec<u8> {
     let bits: u32 = match state {
-        State::Invalid => 1,
-        State::Established => 2 | 4,
-        State::New => 8,
+        ConnectionState::Invalid => 1,
+        ConnectionState::Established => 2 | 4,
+        ConnectionState::New => 8,
     };
     let load = expression("ct", &[number(1, 1), number(2, 0)]);
     let keep = mask(&bits.to_ne_bytes());
@@ -233,7 +233,7 @@ impl FirewallRule {
     }
 
     fn check(&self) -> io::Result<()> {
-        let has_ports = matches!(self.protocol, Some(Protocol::Tcp | Protocol::Udp));
+        let has_ports = matches!(self.protocol, Some(IpProtocol::Tcp | IpProtocol::Udp));
         match self.ports.is_some() && !has_ports {
             true => Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -252,7 +252,7 @@ fn always_accepted() -> [Vec<u8>; 2] {
         verdict(Verdict::Accept),
     ];
     let discovery = [
-        has_protocol(Protocol::IcmpV6),
+        has_protocol(IpProtocol::IcmpV6),
         in_range(0, &[133], &[136]),
         verdict(Verdict::Accept),
     ];

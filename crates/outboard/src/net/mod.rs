@@ -56,7 +56,7 @@ pub use crate::readiness::{EventSource, Ready, Watch};
 pub use address::ToAddresses;
 pub use cancel::Canceller;
 pub use counters::Counters;
-pub use firewall::{FirewallRule, Protocol, State, Verdict};
+pub use firewall::{ConnectionState, FirewallRule, IpProtocol, Verdict};
 pub use link::Link;
 pub use netem::Netem;
 pub use poller::{Event, Poller, Registration};
@@ -166,7 +166,7 @@ impl Net {
     }
 
     /// A socket of this namespace.
-    fn socket(&self, family: i32, kind: i32, protocol: i32) -> io::Result<Socket> {
+    pub(crate) fn socket(&self, family: i32, kind: i32, protocol: i32) -> io::Result<Socket> {
         self.run(|| Socket::new(self.system(), family, kind, protocol))?
     }
 

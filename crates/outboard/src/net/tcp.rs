@@ -23,6 +23,11 @@ timeout_methods!(TcpStream);
 stream_traits!(TcpStream);
 
 impl TcpStream {
+    /// Its number among the open files of the kernel, for options of a mount.
+    pub fn descriptor(&self) -> i32 {
+        self.0.fd().raw()
+    }
+
     /// The address of the other end.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         from_raw(&self.0.peer_address()?)

@@ -2,7 +2,7 @@
 //! ICMP sockets, the packet filter, counters, and neighbours that a program names.
 
 use crate::support::*;
-use outboard::net::{FirewallRule, Net, Netem, Protocol, State, Verdict};
+use outboard::net::{ConnectionState, FirewallRule, IpProtocol, Net, Netem, Verdict};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -73,18 +73,18 @@ fn a_firewall_decides_by_the_first_rule() -> io::Result<()> {
     };
     let rules = [
         FirewallRule {
-            state: Some(State::Established),
+            state: Some(ConnectionState::Established),
             ..FirewallRule::default()
         },
         FirewallRule {
             source: Some("10.0.0.0/31".parse()?),
-            ..accept(Protocol::Tcp, Some((79, 80)))
+            ..accept(IpProtocol::Tcp, Some((79, 80)))
         },
         FirewallRule {
             destination: Some("fd00::2/127".parse()?),
-            ..accept(Protocol::Tcp, Some((82, 82)))
+            ..accept(IpProtocol::Tcp, Some((82, 82)))
         },
-        accept(Protocol::IcmpV6, None),
+        accept(IpProtocol::IcmpV6, None),
     ];
     server.set_firewall(Verdict::Drop, &rules)?;
     assert!(connects(&client, "10.0.0.2:80"));
@@ -95,7 +95,7 @@ fn a_firewall_decides_by_the_first_rule() -> io::Result<()> {
     assert!(answers(&server, "10.0.0.1")?);
     let drop = FirewallRule {
         verdict: Verdict::Drop,
-        ..accept(Protocol::IcmpV6, None)
+        ..accept(IpProtocol::IcmpV6, None)
     };
     server.set_firewall(Verdict::Accept, &[drop])?;
     assert!(connects(&client, "10.0.0.2:81") && answers(&client, "10.0.0.2")?);

@@ -30,6 +30,7 @@ use outboard_volume::image_file::{cannot_write, check_writable};
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::layers::keys::KeyFile;
 use outboard_volume::options::Options as VolumeOptions;
+use outboard_volume::remote::{is_remote, Remote};
 use outboard_volume::session::{apart, Session};
 use outboard_volume::tool_volume::find_format;
 use outboard_volume::undo;
@@ -193,10 +194,12 @@ impl Plan {
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)
         };
-        image.file = image
-            .file
-            .canonicalize()
-            .map_err(|error| failed(&image.file, &error))?;
+        if !is_remote(&image.file) {
+            image.file = image
+                .file
+                .canonicalize()
+                .map_err(|error| failed(&image.file, &error))?;
+        }
         let mut options = Options::parse(&mount.options)?;
         let settings = options.settings(settings);
         options.read_only = settings.read_only;
@@ -218,6 +221,9 @@ impl Plan {
     /// Reports errors before anything is started. An image that nobody can write is mounted
     /// read-only.
     fn check(&mut self, session: &mut Session) -> Result<()> {
+        if is_remote(&self.image.file) {
+            return self.check_remote(session);
+        }
         if !self.options.read_only && undo::exists(&self.image.file) {
             ImageLock::take(&self.image.file, true)?;
         }
@@ -232,6 +238,17 @@ impl Plan {
         if !self.options.read_only {
             self.check_writable(format)?;
         }
+        self.options.default_permissions |= self.needs_checks();
+        self.check_directory()
+    }
+
+    /// The same for what a server has. Only the server of the mount connects to it.
+    fn check_remote(&mut self, session: &mut Session) -> Result<()> {
+        let user = Remote::of(&self.image.file)
+            .transpose()?
+            .and_then(|remote| remote.user);
+        let key = session.key_for(&self.image, user.is_some())?;
+        self.key = key.as_ref().map(KeyFile::new).transpose()?;
         self.options.default_permissions |= self.needs_checks();
         self.check_directory()
     }
@@ -324,6 +341,12 @@ impl Plan {
         }
         if let Some(memory) = settings.memory {
             arguments.push(format!("--memory={memory}").into());
+        }
+        if let Some(net) = &settings.net {
+            arguments.push(format!("--net={net}").into());
+        }
+        if let Some(seconds) = settings.timeout {
+            arguments.push(format!("--timeout={seconds}").into());
         }
         if settings.no_sandbox {
             arguments.push("--no-sandbox".into());

@@ -79,8 +79,7 @@ impl ServedVolume {
     /// Makes this thread change data as the caller. `privileged`: keep set-user-ID bits.
     pub(super) fn change_as(&self, caller: Caller, privileged: bool) -> io::Result<()> {
         let group = self.owners.groups.to_image(caller.group);
-        self.device
-            .kernel()
+        self.kernel
             .change_files_as(group.unwrap_or(NO_GROUP), privileged)
     }
 
@@ -173,7 +172,7 @@ impl ServedVolume {
     }
 
     fn write_cached(&self, fd: &Fd, data: &[u8], offset: u64) -> io::Result<usize> {
-        self.device.kernel().keep_set_id(true)?;
+        self.kernel.keep_set_id(true)?;
         let mut done = 0;
         while done < data.len() {
             match self.with_space(|| fd.write_at(&data[done..], offset + done as u64)) {
@@ -241,7 +240,7 @@ impl ServedVolume {
     /// before.
     fn sync_all(&self) -> io::Result<()> {
         let written = self.whole.sync_file_system();
-        if let Err(error) = written.and_then(|()| self.device.sync()) {
+        if let Err(error) = written.and_then(|()| self.sync_device()) {
             self.lose(&error);
         }
         match self.lost.get() {

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The network of a session: the kernel's interface, and the addresses of servers.
+//!
+//! Before the sandbox: [`Network::prepare`] looks names of servers up by the host's resolver, and
+//! loads libslirp. After the boot and before [`outboard_sandbox::Sandbox::close`]:
+//! [`Network::start`] adds the interface.
+
+use crate::options::Options;
+use crate::remote::Remote;
+use outboard::net::TcpStream;
+use outboard::{load_libslirp, Interface, Kernel};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::sandbox::NetworkAccess;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Time limit of a request to a server, if the user sets none.
+const LIMIT: Duration = Duration::from_secs(30);
+/// The kind of network behind the host's own, by libslirp: a sandboxed process starts no passt.
+const USER: &str = "user:slirp";
+/// Addresses of the kernel and the gateway in such a network, which docs/net.md names.
+const ADDRESSES: &str = "ip=10.0.2.15/24,gw=10.0.2.2";
+const ADDRESSES6: &str = "ip=fec0::15/64,gw=fec0::2";
+const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 2, 2));
+const GATEWAY6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2));
+/// How often the kernel repeats the first packet of a connection: after 1, 2 and 4 seconds, and so
+/// on. 3: a connection fails after 15 seconds.
+const FIRST_PACKETS: &str = "3";
+/// The network of a session.
+pub(super) struct Network {
+    description: String,
+    /// The servers are reached through the host.
+    by_host: bool,
+    limit: Duration,
+    /// Servers by their names, with what the host's resolver found.
+    servers: Vec<(String, Result<IpAddr>)>,
+    interface: Option<Interface>,
+}
+
+/// Whether the words after the kind of an interface give it an address.
+fn has_address(words: &str) -> bool {
+    let mut words = words.split(',');
+    words.any(|word| word.starts_with("ip=") || word.starts_with("dhcp"))
+}
+
+/// The address of a name, IPv4 if it has one.
+fn look_up(host: &str) -> Result<IpAddr> {
+    let failed = |text: String| Error::known(outboard_sandbox::failure::ErrorKind::NotFound, text);
+    let unknown = |error: io::Error| {
+        let text = error.to_string();
+        let why = text.rsplit_once(": ").map_or(&*text, |(_, why)| why);
+        failed(format!("cannot find the server {host}: {why}"))
+    };
+    let found = (host, 0).to_socket_addrs().map_err(unknown)?;
+    let found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    let first = found.iter().find(|address| address.is_ipv4());
+    first
+        .or(found.first())
+        .copied()
+        .ok_or_else(|| failed(format!("cannot find the server {host}: it has no address")))
+}
+
+impl Network {
+    /// The network that these images need; `None`: none of them has a server. The process has one
+    /// thread.
+    pub(super) fn prepare(options: &Options, images: &[(PathBuf, bool)]) -> Option<Self> {
+        let parse = |(file, _): &(PathBuf, bool)| Remote::of(file);
+        // The command that uses a wrong name reports it.
+        let remotes: Vec<Remote> = images
+            .iter()
+            .filter_map(parse)
+            .filter_map(Result::ok)
+            .collect();
+        if !images
+            .iter()
+            .any(|(file, _)| crate::remote::is_remote(file))
+        {
+            return None;
+        }
+        let wish = options.net.as_deref().unwrap_or("user");
+        let (kind, words) = wish.split_once(',').unwrap_or((wish, ""));
+        let by_host = kind == "user" || kind.starts_with("user:");
+        let mut servers: Vec<(String, Result<IpAddr>)> = Vec::new();
+        for remote in remotes.iter().filter(|_| by_host) {
+            if servers.iter().all(|(known, _)| *known != remote.host) {
+                servers.push((remote.host.clone(), look_up(&remote.host)));
+            }
+        }
+        let has_v6 = servers
+            .iter()
+            .any(|(_, found)| matches!(found, Ok(IpAddr::V6(_))));
+        let mut description = vec![if kind == "user" { USER } else { kind }];
+        description.extend((!words.is_empty()).then_some(words));
+        if by_host {
+            load_libslirp();
+            description.extend((!has_address(words)).then_some(ADDRESSES));
+            description.extend((!has_address(words) && has_v6).then_some(ADDRESSES6));
+        }
+        Some(Self {
+            description: description.join(","),
+            by_host,
+            limit: options.timeout.map_or(LIMIT, Duration::from_secs),
+            servers,
+            interface: None,
+        })
+    }
+
+    /// The needs of a session on the host's network.
+    pub(super) fn access(&self, images: &[(PathBuf, bool)]) -> NetworkAccess {
+        let remotes = images.iter().filter_map(|(file, _)| Remote::of(file));
+        let remotes: Vec<Remote> = remotes.filter_map(Result::ok).collect();
+        // A name has several ports if NFS 3 may be used.
+        let one = |remote: &Remote| remote.has_one_port().then(|| remote.port());
+        let ports: Option<Vec<u16>> = remotes.iter().map(one).collect();
+        NetworkAccess {
+            ports: ports.unwrap_or_default(),
+        }
+    }
+
+    /// Adds the interface to the kernel that was booted.
+    pub(super) fn start(&mut self, kernel: &Kernel) -> Result<()> {
+        let failed = |error| Error::failed("cannot connect the kernel to the network", &error);
+        let interface = kernel.add_interface(&self.description).map_err(failed)?;
+        kernel
+            .set_sysctl("net.ipv4.tcp_syn_retries", FIRST_PACKETS)
+            .map_err(failed)?;
+        self.interface = Some(interface);
+        Ok(())
+    }
+
+    /// Time limit of a request to a server.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// The address of a server in the kernel's network.
+    pub(super) fn address(&self, kernel: &Kernel, remote: &Remote) -> Result<SocketAddr> {
+        let port = remote.port();
+        if !self.by_host {
+            let found = kernel.net().resolve(&remote.host, port);
+            let found = found.map_err(|error| {
+                Error::failed(format!("cannot find the server {}", remote.host), &error)
+            })?;
+            return found.first().copied().ok_or_else(|| {
+                Error::Failed(format!(
+                    "cannot find the server {}: no address",
+                    remote.host
+                ))
+            });
+        }
+        let mut servers = self.servers.iter();
+        let found = servers.find(|(known, _)| *known == remote.host);
+        let address = match found {
+            Some((_, found)) => found.clone()?,
+            None => {
+                return Err(Error::Failed(format!(
+                    "the server {} was not named when the session began",
+                    remote.host
+                )))
+            }
+        };
+        // The host's own loopback is behind the gateway.
+        let address = match address {
+            IpAddr::V4(own) if own.is_loopback() => GATEWAY,
+            IpAddr::V6(own) if own.is_loopback() => GATEWAY6,
+            other => other,
+        };
+        Ok(SocketAddr::new(address, port))
+    }
+
+    /// A new connection to a server.
+    pub(super) fn connect(
+        &self,
+        kernel: &Kernel,
+        remote: &Remote,
+        shown: &str,
+    ) -> Result<TcpStream> {
+        let address = self.address(kernel, remote)?;
+        let connected = kernel.net().tcp_connect_timeout(&address, self.limit);
+        connected.map_err(|error| {
+            let place = format!("{} port {}", remote.host, remote.port());
+            Error::failed(format!("{shown}: cannot connect to {place}"), &error)
+        })
+    }
+}
+
+/// Ends the connection when a call takes longer than `limit`: some of the kernel's clients wait
+/// without an end.
+pub(super) fn with_limit<T>(
+    stream: &TcpStream,
+    limit: Duration,
+    call: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let (done, waiting) = std::sync::mpsc::channel::<()>();
+    let start = Instant::now();
+    let watched = stream.try_clone()?;
+    let result = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                let _ = watched.shutdown(std::net::Shutdown::Both);
+            }
+        });
+        let result = call();
+        drop(done);
+        result
+    });
+    match result {
+        Err(_) if start.elapsed() >= limit => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        other => other,
+    }
+}
+
+/// The identity of what a server has, in the place of a file's device and inode.
+pub(super) fn identity(file: &Path) -> (u64, u64) {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    file.hash(&mut hasher);
+    (u64::MAX, hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepare(net: Option<&str>, files: &[&str]) -> Option<Network> {
+        let options = Options {
+            net: net.map(str::to_owned),
+            ..Options::default()
+        };
+        let images: Vec<(PathBuf, bool)> = files.iter().map(|file| (file.into(), false)).collect();
+        Network::prepare(&options, &images)
+    }
+
+    fn ports(files: &[&str]) -> Vec<u16> {
+        let images: Vec<(PathBuf, bool)> = files.iter().map(|file| (file.into(), false)).collect();
+        prepare(None, files).unwrap().access(&images).ports
+    }
+
+    #[test]
+    fn an_interface_is_described() {
+        assert!(prepare(None, &["disk.img"]).is_none());
+        let text = |net, file| prepare(net, &[file]).unwrap().description;
+        let own = "user:slirp,ip=10.0.2.15/24,gw=10.0.2.2";
+        assert_eq!(text(None, "nfs://127.0.0.1/e"), own);
+        let both = format!("{own},ip=fec0::15/64,gw=fec0::2");
+        assert_eq!(text(Some("user"), "nfs://[::1]/e"), both);
+        let given = "user:slirp,mtu=1400,dhcp";
+        assert_eq!(text(Some("user,mtu=1400,dhcp"), "nfs://127.0.0.1/e"), given);
+        let tap = "tap:tap0,ip=10.0.0.2/24";
+        assert_eq!(text(Some(tap), "nfs://10.0.0.1/e"), tap);
+    }
+
+    #[test]
+    fn only_ports_of_servers_are_reached() {
+        assert_eq!(ports(&["nbd://127.0.0.1:5/", "9p://127.0.0.1/"]), [5, 564]);
+        assert!(ports(&["nbd://127.0.0.1:5/", "nfs://127.0.0.1/e"]).is_empty());
+        assert_eq!(ports(&["nfs://127.0.0.1/e?vers=4.2"]), [2049]);
+    }
+}

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Disks that an NBD server has: the handshake, and the connection of the kernel's driver.
+//!
+//! The handshake is "fixed newstyle" with NBD_OPT_GO, as every server since 2017 has it. Then the
+//! kernel's driver gets the socket by generic netlink, and everything else is its work. All that
+//! the server sends is checked: lengths are bounded, and a wrong number is an error.
+
+use crate::disk::Disk;
+use crate::kernel::Kernel;
+use crate::net::{Net, TcpStream};
+use outboard_sys::libc;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
+const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
+const REPLY: u64 = 0x0003_e889_0455_65a9;
+const FIXED_NEWSTYLE: u16 = 1;
+const NO_ZEROES: u16 = 2;
+const OPT_GO: u32 = 7;
+const INFO_EXPORT: u16 = 0;
+const INFO_BLOCK_SIZE: u16 = 3;
+const REP_ACK: u32 = 1;
+const REP_INFO: u32 = 3;
+const REP_ERROR: u32 = 1 << 31;
+/// Most bytes of an answer.
+const ANSWER: u32 = 4096;
+/// Most answers to one option.
+const ANSWERS: usize = 64;
+/// Transmission flag: nothing can be written.
+const READ_ONLY: u16 = 2;
+/// Block sizes that the kernel's driver takes.
+const BLOCKS: std::ops::RangeInclusive<u32> = 512..=4096;
+
+/// The disk as the server describes it.
+struct NbdExport {
+    size: u64,
+    flags: u16,
+    block: u32,
+}
+
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream
+        .read_exact(&mut bytes)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => invalid("the server has closed the connection"),
+            io::ErrorKind::WouldBlock => io::Error::from_raw_os_error(libc::ETIMEDOUT),
+            _ => error,
+        })?;
+    Ok(bytes)
+}
+
+/// The reason of a server that refuses an export. `text`: its own words.
+fn refusal(kind: u32, text: &[u8]) -> io::Error {
+    let (error, why) = match kind & !REP_ERROR {
+        1 => (
+            io::ErrorKind::Unsupported,
+            "the server is too old: it lacks NBD_OPT_GO",
+        ),
+        2 => (
+            io::ErrorKind::PermissionDenied,
+            "the server refuses this client",
+        ),
+        5 => (
+            io::ErrorKind::Unsupported,
+            "the server wants TLS, which is not supported",
+        ),
+        6 => (
+            io::ErrorKind::NotFound,
+            "the server has no export of this name",
+        ),
+        7 => (
+            io::ErrorKind::ConnectionAborted,
+            "the server is shutting down",
+        ),
+        _ => (io::ErrorKind::InvalidData, "the server refuses the export"),
+    };
+    let text = String::from_utf8_lossy(text);
+    let printable = text.chars().filter(|c| !c.is_control());
+    let text: String = printable.take(200).collect();
+    let said = if text.is_empty() {
+        text
+    } else {
+        format!(" (\"{text}\")")
+    };
+    io::Error::new(error, format!("{why}{said}"))
+}
+
+/// Asks for an export. Afterwards the stream is in the transmission phase.
+fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<NbdExport> {
+    if u64::from_be_bytes(number(stream)?) != GREETING {
+        return Err(invalid("there is no NBD server at this port"));
+    }
+    if u64::from_be_bytes(number(stream)?) != OPTION {
+        return Err(invalid("the server speaks the old protocol only"));
+    }
+    let theirs = u16::from_be_bytes(number(stream)?);
+    if theirs & FIXED_NEWSTYLE == 0 {
+        return Err(invalid("the server speaks the old protocol only"));
+    }
+    let ours = u32::from(theirs & (FIXED_NEWSTYLE | NO_ZEROES));
+    let length = name.len() as u32;
+    let mut request = ours.to_be_bytes().to_vec();
+    request.extend(OPTION.to_be_bytes());
+    request.extend(OPT_GO.to_be_bytes());
+    request.extend((4 + length + 2 + 2).to_be_bytes());
+    request.extend(length.to_be_bytes());
+    request.extend(name.as_bytes());
+    request.extend(1_u16.to_be_bytes());
+    request.extend(INFO_BLOCK_SIZE.to_be_bytes());
+    stream.write_all(&request)?;
+    answers(stream)
+}
+
+/// Reads the answers to NBD_OPT_GO.
+fn answers(stream: &mut impl Read) -> io::Result<NbdExport> {
+    let mut export = None;
+    let mut block = *BLOCKS.start();
+    for _ in 0..ANSWERS {
+        let magic = u64::from_be_bytes(number(stream)?);
+        let option = u32::from_be_bytes(number(stream)?);
+        let kind = u32::from_be_bytes(number(stream)?);
+        let length = u32::from_be_bytes(number(stream)?);
+        if magic != REPLY || option != OPT_GO || length > ANSWER {
+            return Err(invalid("the server has sent a malformed answer"));
+        }
+        let mut data = vec![0; length as usize];
+        stream.read_exact(&mut data)?;
+        match (kind, export) {
+            (REP_ACK, Some((size, flags))) => return Ok(NbdExport { size, flags, block }),
+            (REP_ACK, None) => return Err(invalid("the server has not sent the disk's size")),
+            (REP_INFO, _) => match info(&data) {
+                Some((INFO_EXPORT, rest)) => export = Some(export_info(rest)?),
+                Some((INFO_BLOCK_SIZE, rest)) => block = block_size(rest)?,
+                _ => {}
+            },
+            (error, _) if error & REP_ERROR != 0 => return Err(refusal(error, &data)),
+            _ => return Err(invalid("the server has sent an unknown answer")),
+        }
+    }
+    Err(invalid("the server has sent too many answers"))
+}
+
+fn info(data: &[u8]) -> Option<(u16, &[u8])> {
+    let (kind, rest) = data.split_first_chunk()?;
+    Some((u16::from_be_bytes(*kind), rest))
+}
+
+fn export_info(data: &[u8]) -> io::Result<(u64, u16)> {
+    let split = data.split_first_chunk();
+    let (size, flags) = split.ok_or_else(|| invalid("the server's description is too short"))?;
+    let flags = flags
+        .try_into()
+        .map_err(|_| invalid("the server's description has a wrong length"))?;
+    let size = u64::from_be_bytes(*size);
+    match i64::try_from(size) {
+        Ok(_) => Ok((size, u16::from_be_bytes(flags))),
+        Err(_) => Err(invalid("the server's disk is too large")),
+    }
+}
+
+/// The smallest block that the server takes.
+fn block_size(data: &[u8]) -> io::Result<u32> {
+    let least = data.first_chunk().copied().map(u32::from_be_bytes);
+    let block = least.unwrap_or(0).max(*BLOCKS.start());
+    match BLOCKS.contains(&block) && block.is_power_of_two() {
+        true => Ok(block),
+        false => Err(invalid(format!("the server's blocks have {block} bytes"))),
+    }
+}
+
+// Numbers of linux/genetlink.h and linux/nbd-netlink.h.
+const GENL_ID_CTRL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const NBD_CMD_CONNECT: u8 = 1;
+const NBD_CMD_DISCONNECT: u8 = 2;
+const NBD_ATTR_INDEX: u16 = 1;
+const NBD_ATTR_SIZE_BYTES: u16 = 2;
+const NBD_ATTR_BLOCK_SIZE_BYTES: u16 = 3;
+const NBD_ATTR_TIMEOUT: u16 = 4;
+const NBD_ATTR_SERVER_FLAGS: u16 = 5;
+const NBD_ATTR_SOCKETS: u16 = 7;
+const NBD_SOCK_ITEM: u16 = 1;
+const NBD_SOCK_FD: u16 = 1;
+const NESTED: u16 = 1 << 15;
+/// Header of a netlink message, and the one of generic netlink behind it.
+const HEADERS: usize = 16 + 4;
+
+/// An attribute of netlink.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = 4 + value.len() as u16;
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Looks an attribute of 16 bits or more up in the kernel's answer.
+fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    while let Some((header, _)) = bytes.split_first_chunk::<4>() {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = bytes.get(4..length)?;
+        if u16::from_ne_bytes([header[2], header[3]]) == kind {
+            return Some(value);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..)?;
+    }
+    None
+}
+
+/// One request by generic netlink; returns the attributes of the answer, none of a mere
+/// acknowledgement.
+fn generic(net: &Net, family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
+    let socket = net.socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?;
+    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    let mut request = ((HEADERS + attributes.len()) as u32).to_ne_bytes().to_vec();
+    request.extend(family.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
+    request.extend([0; 8]);
+    request.extend([command, 1, 0, 0]);
+    request.extend(attributes);
+    socket.send(&request)?;
+    let mut answer = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let length = socket.receive(&mut buffer)?;
+        let message = &buffer[..length];
+        let kind = message
+            .get(4..6)
+            .ok_or_else(|| invalid("netlink: short message"))?;
+        if i32::from(u16::from_ne_bytes([kind[0], kind[1]])) != libc::NLMSG_ERROR {
+            answer = message.get(HEADERS..).unwrap_or_default().to_vec();
+            continue;
+        }
+        let code = message.get(16..20).and_then(|code| code.first_chunk());
+        return match code.map_or(-libc::EIO, |code| i32::from_ne_bytes(*code)) {
+            0 => Ok(answer),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        };
+    }
+}
+
+/// The number of the driver's family of messages.
+fn family(net: &Net) -> io::Result<u16> {
+    let name = attribute(CTRL_ATTR_FAMILY_NAME, b"nbd\0");
+    let answer = generic(net, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, &name)?;
+    let found = find_attribute(&answer, CTRL_ATTR_FAMILY_ID).and_then(|value| value.first_chunk());
+    found
+        .map(|value| u16::from_ne_bytes(*value))
+        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
+}
+
+/// A connection of the kernel's driver. The driver disconnects when it is dropped.
+pub(crate) struct Connection {
+    net: Net,
+    family: u16,
+    index: u32,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let index = attribute(NBD_ATTR_INDEX, &self.index.to_ne_bytes());
+        // A server that is gone is no error here: writers have learned of it.
+        let _ = generic(&self.net, self.family, NBD_CMD_DISCONNECT, &index);
+    }
+}
+
+impl Connection {
+    fn start(net: &Net, socket: i32, export: &NbdExport, limit: Duration) -> io::Result<Self> {
+        let family = family(net)?;
+        let socket = attribute(NBD_SOCK_FD, &(socket as u32).to_ne_bytes());
+        let item = attribute(NBD_SOCK_ITEM | NESTED, &socket);
+        let seconds = limit.as_secs().max(1);
+        let attributes = [
+            attribute(NBD_ATTR_SIZE_BYTES, &export.size.to_ne_bytes()),
+            attribute(
+                NBD_ATTR_BLOCK_SIZE_BYTES,
+                &u64::from(export.block).to_ne_bytes(),
+            ),
+            attribute(NBD_ATTR_TIMEOUT, &seconds.to_ne_bytes()),
+            attribute(
+                NBD_ATTR_SERVER_FLAGS,
+                &u64::from(export.flags).to_ne_bytes(),
+            ),
+            attribute(NBD_ATTR_SOCKETS | NESTED, &item),
+        ]
+        .concat();
+        let answer = generic(net, family, NBD_CMD_CONNECT, &attributes)?;
+        let index = find_attribute(&answer, NBD_ATTR_INDEX).and_then(|value| value.first_chunk());
+        let index = index.ok_or_else(|| invalid("the kernel has not named the device"))?;
+        Ok(Self {
+            net: net.clone(),
+            family,
+            index: u32::from_ne_bytes(*index),
+        })
+    }
+}
+
+impl Kernel {
+    /// Adds the disk that an NBD server has under this name; `stream` is a new connection to it.
+    /// EROFS: the server does not let it be written. A request that takes longer than `limit` is an
+    /// error, and so are all later ones.
+    pub fn add_nbd_disk(
+        &self,
+        mut stream: TcpStream,
+        name: &str,
+        write: bool,
+        limit: Duration,
+    ) -> io::Result<Disk> {
+        stream.set_read_timeout(Some(limit))?;
+        let mut export = negotiate(&mut stream, name)?;
+        if write && export.flags & READ_ONLY != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EROFS));
+        }
+        if !write {
+            export.flags |= READ_ONLY;
+        }
+        // The driver has its own time limit.
+        stream.set_read_timeout(None)?;
+        stream.set_nodelay(true)?;
+        self.load_component("nbd", "nbds_max=0")?;
+        let socket = stream.0.fd().raw();
+        let connection = Connection::start(&self.net(), socket, &export, limit)?;
+        let name = format!("nbd{}", connection.index);
+        Ok(Disk::connected(
+            self.clone(),
+            Box::new(connection),
+            name,
+            !write,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that has prepared all it sends.
+    struct Script {
+        sends: io::Cursor<Vec<u8>>,
+        got: Vec<u8>,
+    }
+
+    impl Read for Script {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.sends.read(buffer)
+        }
+    }
+
+    impl Write for Script {
+        fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+            self.got.write(buffer)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn answer(kind: u32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = REPLY.to_be_bytes().to_vec();
+        bytes.extend(OPT_GO.to_be_bytes());
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend((data.len() as u32).to_be_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    fn hello() -> Vec<u8> {
+        let mut bytes = b"NBDMAGICIHAVEOPT".to_vec();
+        bytes.extend(3_u16.to_be_bytes());
+        bytes
+    }
+
+    fn of_size(size: u64) -> Vec<u8> {
+        let mut data = INFO_EXPORT.to_be_bytes().to_vec();
+        data.extend(size.to_be_bytes());
+        data.extend(5_u16.to_be_bytes());
+        answer(REP_INFO, &data)
+    }
+
+    fn run(parts: &[Vec<u8>]) -> (io::Result<NbdExport>, Vec<u8>) {
+        let mut script = Script {
+            sends: io::Cursor::new(parts.concat()),
+            got: Vec::new(),
+        };
+        let result = negotiate(&mut script, "disk");
+        (result, script.got)
+    }
+
+    #[test]
+    fn an_export_is_described() {
+        let mut blocks = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
+        blocks.extend([4096_u32, 65536, 1 << 25].map(u32::to_be_bytes).concat());
+        let blocks = answer(REP_INFO, &blocks);
+        let parts = [hello(), of_size(1 << 20), blocks, answer(REP_ACK, &[])];
+        let (export, sent) = run(&parts);
+        let export = export.unwrap();
+        assert_eq!(
+            (export.size, export.flags, export.block),
+            (1 << 20, 5, 4096)
+        );
+        assert_eq!(&sent[..4], &3_u32.to_be_bytes());
+        assert_eq!(&sent[24..28], b"disk");
+    }
+
+    #[test]
+    fn a_server_that_sends_nonsense_gets_an_error() {
+        let unknown = answer(REP_ERROR | 6, b"no\x1b[2J such");
+        let mut long = answer(REP_INFO, &[]);
+        long[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
+        let many = vec![of_size(1).repeat(ANSWERS)];
+        for (parts, why) in [
+            (vec![b"HTTP/1.1 400 Bad".to_vec()], "no NBD server"),
+            (vec![b"NBDMAGIC".to_vec()], "closed the connection"),
+            (
+                vec![hello(), unknown],
+                "no export of this name (\"no[2J such\")",
+            ),
+            (vec![hello(), long], "malformed"),
+            (vec![hello(), answer(REP_ACK, &[])], "size"),
+            (vec![hello(), of_size(u64::MAX)], "too large"),
+            (vec![hello(), answer(REP_INFO, &[0, 0, 1])], "too short"),
+            (vec![hello(), answer(REP_INFO, &[0, 3, 0, 0, 3, 0])], "768"),
+            ([vec![hello()], many].concat(), "too many"),
+        ] {
+            let error = run(&parts).0.err().expect(why).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_found() {
+        let two = [attribute(1, b"abc"), attribute(2, &7_u32.to_ne_bytes())].concat();
+        assert_eq!(two.len(), 16);
+        assert_eq!(find_attribute(&two, 1), Some(&b"abc"[..]));
+        assert_eq!(find_attribute(&two, 2), Some(&7_u32.to_ne_bytes()[..]));
+        assert_eq!(find_attribute(&two, 3), None);
+        assert_eq!(find_attribute(&[0; 8], 3), None);
+        assert_eq!(find_attribute(&[9, 0, 1, 0, 1], 1), None);
+    }
+}

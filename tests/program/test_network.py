@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""File systems and disks of servers, through the kernel's clients of NFS, SMB, 9p and NBD: whole
+trees in and out, and what happens with servers that refuse, are silent or end.
+"""
+
+import filecmp
+import getpass
+import io
+import json
+import os
+import subprocess
+import tarfile
+import time
+
+import pytest
+
+from support import host, images, program, servers
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
+
+# What a request may take in the tests of servers that do not answer.
+SECONDS = 4
+
+
+def fill(directory: str):
+    os.makedirs(os.path.join(directory, "sub", "empty"))
+    with open(os.path.join(directory, "hello.txt"), "w", encoding="ascii") as file:
+        file.write("Hello\n")
+    with open(os.path.join(directory, "sub", "data"), "wb") as file:
+        file.write(os.urandom(3_000_001))
+
+
+def same(left: str, right: str):
+    compared = filecmp.dircmp(left, right)
+    assert not compared.left_only and not compared.right_only, compared.report()
+    differing = filecmp.cmpfiles(left, right, compared.common_files, shallow=False)
+    assert differing[1:] == ([], []), differing
+    for name in compared.common_dirs:
+        same(os.path.join(left, name), os.path.join(right, name))
+
+
+@pytest.fixture(params=["nfs", "nfs-4.0", "smb", "9p"])
+def share(request, work):
+    """A server with a tree: its object, the name of its file system, and options for it."""
+    user = getpass.getuser()
+    kind = request.param
+    server = {"nfs": lambda: servers.nfs(work), "nfs-4.0": lambda: servers.nfs(work, "0"),
+              "smb": lambda: servers.smb(work, user), "9p": lambda: servers.nine_p(work)}[kind]
+    with server() as found:
+        fill(found.export)
+        place = f"{servers.HOST}:{found.port}"
+        options = ()
+        if kind == "smb":
+            key = servers.write(os.path.join(work, "key"), servers.PASSWORD + "\n")
+            options = ("--key-file", key)
+            name = f"smb://{user}@{place}/share"
+        elif kind == "9p":
+            name = f"9p://{place}{found.export}"
+        else:
+            name = f"nfs://{place}/export"
+        yield found, name, options
+
+
+def test_a_tree_in_and_out(share, work):
+    server, name, options = share
+    listed = program.good(*options, "find", f"{name}:/")
+    names = {os.path.basename(line) for line in listed.out.splitlines()}
+    assert {"hello.txt", "sub", "data", "empty"} <= names, str(listed)
+    assert program.good(*options, "cat", f"{name}:/hello.txt").out == "Hello\n"
+    found = program.good(*options, "find", f"{name}:/", "-name", "data").out
+    assert found == f"{name}:/sub/data\n" or found.endswith("/sub/data\n"), found
+    assert "6" in program.good(*options, "stat", f"{name}:/hello.txt").out
+    out = os.path.join(work, "out")
+    program.good(*options, "cp", "-r", f"{name}:/", out)
+    same(server.export, out)
+    if name.startswith("9p:"):
+        # diod refuses to make files for this client: docs/caveats.md.
+        return
+    program.good(*options, "cp", "-r", out, f"{name}:/copy")
+    same(out, os.path.join(server.export, "copy"))
+    program.good(*options, "mkdir", f"{name}:/packed")
+    packed = program.good(*options, "tar-out", f"{name}:/copy").raw
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert any(entry.name.endswith("sub/data") for entry in archive)
+    done = subprocess.run(program.command(*options, "tar-in", f"{name}:/packed"), input=packed,
+                          capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    same(out, os.path.join(server.export, "packed"))
+    program.good(*options, "rm", "-r", f"{name}:/copy")
+    assert not os.path.exists(os.path.join(server.export, "copy"))
+
+
+def test_a_mount(share, work):
+    server, name, options = share
+    directory = os.path.join(work, "mounted")
+    os.mkdir(directory)
+    program.good(*options, "mount", name, directory)
+    try:
+        same(server.export, directory)
+        if name.startswith("9p:"):
+            return
+        with open(os.path.join(directory, "new"), "w", encoding="ascii") as file:
+            file.write("text")
+    finally:
+        program.good("umount", directory)
+    with open(os.path.join(server.export, "new"), encoding="ascii") as file:
+        assert file.read() == "text"
+
+
+def test_missing_names(share):
+    server, name, options = share
+    program.bad(*options, "ls", f"{name}:/none", mentions=["/none", "no such file"])
+    wrong = name.replace("/share", "/nothing").replace("/export", "/nothing")
+    if wrong != name and not name.startswith("9p:"):
+        program.bad(*options, "ls", f"{wrong}:/", mentions=["the server has no such"])
+
+
+def test_a_server_that_ends_is_an_error(share, work):
+    server, name, options = share
+    with open(os.path.join(server.export, "large"), "wb") as file:
+        file.truncate(1 << 30)
+    words = program.command(*options, f"--timeout={SECONDS}", "cat", f"{name}:/large")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        assert len(reader.stdout.read(1 << 20)) == 1 << 20
+        os.killpg(server.process.pid, 9)
+        start = time.monotonic()
+        _, told = reader.communicate(timeout=120)
+    assert reader.returncode == 1, told
+    assert b"large" in told, told
+    # The kernel's SMB client takes a minute, whatever the limit.
+    assert time.monotonic() - start < 120
+
+
+def test_wrong_password(work):
+    user = getpass.getuser()
+    with servers.smb(work, user) as server:
+        key = servers.write(os.path.join(work, "key"), "wrong\n")
+        name = f"smb://{user}@{servers.HOST}:{server.port}/share"
+        told = program.bad("--key-file", key, "ls", f"{name}:/", mentions=["refuses this user"])
+        assert "wrong" not in told.err
+        program.bad("ls", f"{name}:/", mentions=["--key-file"], prefix=["setsid"])
+
+
+@pytest.mark.parametrize("form", ["nfs://{}/e?vers=4.2", "smb://{}/s", "9p://{}/", "nbd://{}/"])
+def test_nobody_listens(form):
+    name = form.format(f"{servers.HOST}:{servers.free_port()}")
+    done = program.bad("--timeout=10", "ls", "--json", f"{name}:/")
+    assert json.loads(done.out.splitlines()[-1])["errors"][0]["kind"] == "unreachable", done
+
+
+@pytest.mark.parametrize("form", ["nfs://{}/e?vers=4.2", "smb://{}/s", "9p://{}/", "nbd://{}/"])
+def test_a_silent_server(form):
+    with servers.silent() as port:
+        start = time.monotonic()
+        program.bad(f"--timeout={SECONDS}", "ls", form.format(f"{servers.HOST}:{port}") + ":/",
+                    mentions=["does not answer"])
+        assert time.monotonic() - start < 40
+
+
+def test_names_of_no_host():
+    program.bad("ls", "nfs://no-such-host.invalid/e:/",
+                mentions=["cannot find the server no-such-host.invalid"])
+    program.bad("ls", "smb://ann:secret@h/s:/", code=2, mentions=["--key-file"])
+    program.bad("--net", "tap,ip=1", "ls", "nfs://127.0.0.1/e:/")
+
+
+# ---- NBD ----
+
+def test_a_disk_in_memory(work):
+    """An image goes in, with a partition, and out of the server's memory again."""
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
+    program.good("mkdir", f"{image}:/directory")
+    with servers.nbd(work, "file", image) as server:
+        name = f"nbd://{servers.HOST}:{server.port}"
+        data = os.path.join(work, "data")
+        with open(data, "wb") as file:
+            file.write(os.urandom(5_000_000))
+        program.good("cp", data, f"{name}:/directory/")
+        program.good("cp", f"{name}:/directory/data", os.path.join(work, "back"))
+        assert filecmp.cmp(data, os.path.join(work, "back"), shallow=False)
+        assert "ext4" in program.good("info", name).out
+        with open(data, "rb") as file:
+            assert program.good("cat", f"{name}:/directory/data").raw == file.read()
+    program.good("cp", f"{image}:/directory/data", os.path.join(work, "direct"))
+    assert filecmp.cmp(data, os.path.join(work, "direct"), shallow=False)
+    assert host.run("e2fsck", "-fn", image).returncode == 0
+
+
+def test_a_partition(work):
+    """With a table of partitions, in the server's memory."""
+    disk = os.path.join(work, "disk.img")
+    program.good("part", disk, "create", "--size", "64M", "root-x86-64:rest")
+    program.good("mkfs", "ext4", f"{disk}@1")
+    with servers.nbd(work, "file", disk) as server:
+        name = f"nbd://{servers.HOST}:{server.port}/"
+        program.good("mkdir", f"{name}@1:/made")
+        assert "made" in program.good("ls", f"{name}@1:/").out
+
+
+def test_a_disk_that_can_only_be_read(work):
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
+    with servers.nbd(work, "-r", "file", image) as server:
+        name = f"nbd://{servers.HOST}:{server.port}"
+        assert "lost+found" in program.good("ls", f"{name}:/").out
+        program.bad("mkdir", f"{name}:/x", mentions=["read-only"])
+
+
+def test_a_disk_whose_server_ends(work):
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 512)
+    large = os.path.join(work, "large")
+    with open(large, "wb") as file:
+        file.write(bytes(200 << 20))
+    program.good("cp", large, f"{image}:/")
+    with servers.nbd(work, "file", image) as server:
+        words = program.command("--timeout=10", "cat", f"nbd://{servers.HOST}:{server.port}:/large")
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+            assert len(reader.stdout.read(1 << 20)) == 1 << 20
+            server.kill()
+            _, told = reader.communicate(timeout=120)
+    assert reader.returncode == 1 and b"large" in told, told

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Servers of NFS, SMB, 9p and NBD on the host's loopback interface, at free ports, without a change
+of the host. Each ends with its block.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+
+from support.patience import wait_until
+
+HOST = "127.0.0.1"
+PASSWORD = "Sesam, öffne"
+
+GANESHA = """
+NFS_CORE_PARAM {{
+    NFS_Protocols = 4; NFS_Port = {port}; Bind_addr = 127.0.0.1; Enable_NLM = false;
+    Enable_RQUOTA = false; Enable_UDP = false; allow_set_io_flusher_fail = true;
+    Plugins_Dir = "/usr/lib/x86_64-linux-gnu/ganesha";
+}}
+NFSv4 {{
+    Graceless = true; Only_Numeric_Owners = true; RecoveryRoot = "{private}";
+    Minor_Versions = {minors};
+}}
+NFS_KRB5 {{ Active_krb5 = false; }}
+EXPORT {{
+    Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash;
+    SecType = sys; Protocols = 4; Transports = TCP; FSAL {{ Name = VFS; }}
+}}
+"""
+
+SAMBA = """
+[global]
+server role = standalone server
+smb ports = {port}
+bind interfaces only = yes
+interfaces = lo
+pid directory = {private}
+lock directory = {private}
+state directory = {private}
+cache directory = {private}
+private dir = {private}
+ncalrpc dir = {private}/ncalrpc
+log file = {private}/log
+passdb backend = tdbsam:{private}/passdb.tdb
+map to guest = never
+load printers = no
+disable spoolss = yes
+[share]
+path = {export}
+read only = no
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind((HOST, 0))
+        return found.getsockname()[1]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex((HOST, port)) == 0
+
+
+class Server:
+    """A running server: `port`, and the directory that it offers, if any."""
+
+    def __init__(self, process: subprocess.Popen, port: int, export: str):
+        self.process, self.port, self.export = process, port, export
+
+    def stop_answering(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(10)
+
+
+@contextlib.contextmanager
+def started(words: list, port: int, export: str, private: str):
+    os.makedirs(private, exist_ok=True)
+    with open(os.path.join(private, "output"), "wb") as output:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        wait_until(lambda: process.poll() is not None or listens(port), f"{words[0]} listens")
+        assert process.poll() is None, open(os.path.join(private, "output")).read()[-2000:]
+        yield Server(process, port, export)
+    finally:
+        # smbd has children, and a stopped process takes no other signal.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+def directories(work: str, name: str) -> tuple:
+    export, private = (os.path.join(work, name + part) for part in ("-export", "-private"))
+    for path in (export, private):
+        os.makedirs(path, exist_ok=True)
+    return export, private
+
+
+def write(path: str, text: str) -> str:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def nfs(work: str, minors: str = "0,1,2"):
+    export, private = directories(work, "nfs")
+    port = free_port()
+    text = GANESHA.format(port=port, export=export, private=private, minors=minors)
+    words = ["ganesha.nfsd", "-F", "-f", write(os.path.join(private, "conf"), text),
+             "-L", os.path.join(private, "log"), "-p", os.path.join(private, "pid")]
+    return started(words, port, export, private)
+
+
+def smb(work: str, user: str):
+    """With an account for this user of the host."""
+    export, private = directories(work, "smb")
+    port = free_port()
+    text = SAMBA.format(port=port, export=export, private=private)
+    configuration = write(os.path.join(private, "conf"), text)
+    subprocess.run(["smbpasswd", "-c", configuration, "-L", "-a", "-s", user], check=True,
+                   input=f"{PASSWORD}\n{PASSWORD}\n".encode(), capture_output=True)
+    return started(["smbd", "-F", "--no-process-group", "-s", configuration], port, export, private)
+
+
+def nine_p(work: str):
+    export, private = directories(work, "9p")
+    port = free_port()
+    words = ["diod", "-f", "-n", "-l", f"{HOST}:{port}", "-e", export, "-c", "/dev/null",
+             "-L", "stderr"]
+    return started(words, port, export, private)
+
+
+def nbd(work: str, *plugin):
+    """nbdkit with this plugin and its words."""
+    _, private = directories(work, "nbd")
+    port = free_port()
+    words = ["nbdkit", "-f", "-i", HOST, "-p", str(port), *plugin]
+    return started(words, port, "", private)
+
+
+@contextlib.contextmanager
+def silent():
+    """A server that accepts connections and never answers: its port."""
+    with socket.socket() as server:
+        server.bind((HOST, 0))
+        server.listen()
+        yield server.getsockname()[1]
