@@ -47,6 +47,6 @@ COMPONENTS = ("8021q", "macvlan", "ipvlan", "vxlan", "geneve", "vrf", "tls", "es
 
 
 def test_components_of_the_network(work):
-    program = library_program(work, "net_kinds_test.c", "net_links.c", "client.c")
+    program = library_program(work, "net_kinds_test.c", "net_links.c", "net_message.c", "client.c")
     run(program, ",".join(KINDS), ",".join(SOCKETS), ",".join(COMPONENTS),
         LD_LIBRARY_PATH=LIBRARIES)
