@@ -4,6 +4,7 @@ a kernel and the host."""
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,6 +32,28 @@ def test_the_host_on_a_tap(program):
         pytest.skip("the host has no /dev/net/tun")
     run(sys.executable, os.path.join(HERE, "net_tap_peer.py"), program, LD_LIBRARY_PATH=LIBRARIES,
         timeout=900)
+
+
+PROTOCOLS = ("vlan", "vxlan", "wireguard", "bridge", "bond", "ipsec", "mptcp", "sctp", "nftables",
+             "tls", "bpf")
+
+
+@pytest.fixture(name="protocols", scope="module")
+def built_protocols(tmp_path_factory):
+    return library_program(str(tmp_path_factory.mktemp("net")), "net_protocols_test.c",
+                           "net_ipsec.c", "net_nftables.c", "net_wireguard.c", "net_links.c",
+                           "net_message.c", "client.c")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_protocols_between_kernels(work, protocols, protocol):
+    """Two kernels in two processes, on a hub: checked contents pass through each of these."""
+    hub = os.path.join(work, "hub")
+    with ThreadPoolExecutor() as pool:
+        sides = [pool.submit(run, protocols, protocol, str(side), hub, LD_LIBRARY_PATH=LIBRARIES)
+                 for side in (1, 2)]
+        for side in sides:
+            side.result()
 
 
 KINDS = ("dummy", "bridge", "bond", "ifb", "nlmon", "wireguard", "veth")
