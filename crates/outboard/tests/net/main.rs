@@ -5,6 +5,7 @@
 mod cancel;
 mod config;
 mod examples;
+mod impaired;
 mod readiness;
 mod resolve;
 mod sockets;
