@@ -73,3 +73,12 @@ def test_components_of_the_network(work):
     program = library_program(work, "net_kinds_test.c", "net_links.c", "net_message.c", "client.c")
     run(program, ",".join(KINDS), ",".join(SOCKETS), ",".join(COMPONENTS),
         LD_LIBRARY_PATH=LIBRARIES)
+
+
+@pytest.mark.parametrize("seconds", [15, pytest.param(900, marks=[pytest.mark.long,
+                                                                  pytest.mark.timeout(1800)])])
+def test_connections_come_and_go(work, seconds):
+    """2,000 at a time. Memory returns to its level."""
+    program = library_program(work, "net_soak_test.c", "client.c")
+    run(program, str(seconds), os.path.join(work, "hub"), LD_LIBRARY_PATH=LIBRARIES,
+        timeout=seconds + 600)
