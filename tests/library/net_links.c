@@ -14,69 +14,46 @@
 
 #include "client.h"
 #include "net_links.h"
+#include "net_message.h"
 
-struct link_request {
-	struct nlmsghdr header;
-	struct ifinfomsg info;
-	char attributes[256];
-};
-
-static struct rtattr *add(struct link_request *request, uint16_t type, const void *value,
-			  uint32_t bytes)
+/* Begins a message about the link of that name. */
+static void start(struct net_message *message, uint16_t type, uint16_t flags, const char *name)
 {
-	char *start = (char *)request;
-	struct rtattr *attribute = (void *)(start + NLMSG_ALIGN(request->header.nlmsg_len));
+	struct ifinfomsg info = { 0 };
 
-	attribute->rta_type = type;
-	attribute->rta_len = (uint16_t)RTA_LENGTH(bytes);
-	if (bytes)
-		memcpy(RTA_DATA(attribute), value, bytes);
-	request->header.nlmsg_len = NLMSG_ALIGN(request->header.nlmsg_len) +
-				    RTA_ALIGN(attribute->rta_len);
-	return attribute;
+	net_message_init(message);
+	net_message_begin(message, type, NLM_F_ACK | flags, &info, sizeof(info));
+	net_message_add_text(message, IFLA_IFNAME, name);
 }
 
-static void end(struct link_request *request, struct rtattr *attribute)
+static void perform(struct net_message *message)
 {
-	attribute->rta_len = (uint16_t)((char *)request + request->header.nlmsg_len -
-					(char *)attribute);
+	net_message_perform(message, NETLINK_ROUTE);
 }
 
-static void start(struct link_request *request, uint16_t type, uint16_t flags, const char *name)
+void net_make_link_with(const char *kind, const char *name, const char *below,
+			net_link_words *add_words)
 {
-	*request = (struct link_request){ .header = {
-		.nlmsg_len = NLMSG_LENGTH(sizeof(request->info)),
-		.nlmsg_type = type,
-		.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags),
-	} };
-	add(request, IFLA_IFNAME, name, (uint32_t)strlen(name) + 1);
-}
+	struct net_message message;
+	uint32_t info, data;
 
-static void perform(struct link_request *request)
-{
-	int fd = (int)OK(ob_sys_socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
-	struct {
-		struct nlmsghdr header;
-		struct nlmsgerr error;
-	} answer;
-
-	OK(ob_sys_sendto(fd, request, request->header.nlmsg_len, 0, NULL, 0));
-	OK(ob_sys_recvfrom(fd, &answer, sizeof(answer), 0, NULL, NULL));
-	CHECK_EQUAL(answer.header.nlmsg_type, NLMSG_ERROR);
-	CHECK_EQUAL(answer.error.error, 0);
-	OK(ob_sys_close(fd));
+	start(&message, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
+	if (below)
+		net_message_add_u32(&message, IFLA_LINK, (uint32_t)net_index(below));
+	info = net_message_nest(&message, IFLA_LINKINFO);
+	net_message_add_text(&message, IFLA_INFO_KIND, kind);
+	if (add_words) {
+		data = net_message_nest(&message, IFLA_INFO_DATA);
+		add_words(&message);
+		net_message_end_nest(&message, data);
+	}
+	net_message_end_nest(&message, info);
+	perform(&message);
 }
 
 void net_make_link(const char *kind, const char *name)
 {
-	struct link_request request;
-	struct rtattr *info;
-
-	start(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
-	info = add(&request, IFLA_LINKINFO, NULL, 0);
-	add(&request, IFLA_INFO_KIND, kind, (uint32_t)strlen(kind));
-	end(&request, info);
-	perform(&request);
+	net_make_link_with(kind, name, NULL, NULL);
 }
 
 void net_make_dummy(const char *name)
@@ -86,37 +63,47 @@ void net_make_dummy(const char *name)
 
 void net_make_veth(const char *name, const char *peer)
 {
-	struct link_request request;
-	struct rtattr *info, *data, *other;
+	struct net_message message;
+	struct ifinfomsg head = { 0 };
+	uint32_t info, data, other;
 
-	start(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
-	info = add(&request, IFLA_LINKINFO, NULL, 0);
-	add(&request, IFLA_INFO_KIND, "veth", 4);
-	data = add(&request, IFLA_INFO_DATA, NULL, 0);
-	other = add(&request, VETH_INFO_PEER, &(struct ifinfomsg){ 0 }, sizeof(struct ifinfomsg));
-	add(&request, IFLA_IFNAME, peer, (uint32_t)strlen(peer) + 1);
-	end(&request, other);
-	end(&request, data);
-	end(&request, info);
-	perform(&request);
+	start(&message, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, name);
+	info = net_message_nest(&message, IFLA_LINKINFO);
+	net_message_add_text(&message, IFLA_INFO_KIND, "veth");
+	data = net_message_nest(&message, IFLA_INFO_DATA);
+	other = net_message_nest(&message, VETH_INFO_PEER);
+	net_message_add_head(&message, &head, sizeof(head));
+	net_message_add_text(&message, IFLA_IFNAME, peer);
+	net_message_end_nest(&message, other);
+	net_message_end_nest(&message, data);
+	net_message_end_nest(&message, info);
+	perform(&message);
 }
 
 void net_delete_link(const char *name)
 {
-	struct link_request request;
+	struct net_message message;
 
-	start(&request, RTM_DELLINK, 0, name);
-	perform(&request);
+	start(&message, RTM_DELLINK, 0, name);
+	perform(&message);
 }
 
 void net_move_link(const char *name, long task)
 {
-	struct link_request request;
-	uint32_t number = (uint32_t)task;
+	struct net_message message;
 
-	start(&request, RTM_NEWLINK, 0, name);
-	add(&request, IFLA_NET_NS_PID, &number, sizeof(number));
-	perform(&request);
+	start(&message, RTM_NEWLINK, 0, name);
+	net_message_add_u32(&message, IFLA_NET_NS_PID, (uint32_t)task);
+	perform(&message);
+}
+
+void net_set_controller(const char *name, const char *controller)
+{
+	struct net_message message;
+
+	start(&message, RTM_NEWLINK, 0, name);
+	net_message_add_u32(&message, IFLA_MASTER, (uint32_t)net_index(controller));
+	perform(&message);
 }
 
 void net_configure(const char *name, const char *changes)

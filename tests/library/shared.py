@@ -85,14 +85,10 @@ BY_FUNCTION = {
 }
 # Names of a component's own functions are not known to gdb.
 BY_COMPONENT = {
-    "bonding": Choice("the MAC address of `bond0`", "the device is there already"),
-    "ip6_tunnel": Choice(
-        "the addresses of its first device", "the device is there already"
-    ),
-    "ip6_gre": Choice(
-        "the addresses of its first device", "the device is there already"
-    ),
-    "ifb": Choice("the MAC addresses of its devices", "the devices are there already"),
+    "bonding": Choice("the MAC address of `bond0`"),
+    "ip6_tunnel": Choice("the addresses of its first device"),
+    "ip6_gre": Choice("the addresses of its first device"),
+    "ifb": Choice("the MAC addresses of its devices"),
     "ipvlan": Choice(
         "the hash secret of its tables of addresses", "nothing outside of the component reaches it"
     ),

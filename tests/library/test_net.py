@@ -4,6 +4,7 @@ a kernel and the host."""
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,6 +50,28 @@ def test_the_host_on_a_tap(program):
         timeout=900)
 
 
+PROTOCOLS = ("vlan", "vxlan", "wireguard", "bridge", "bond", "ipsec", "mptcp", "sctp", "nftables",
+             "tls", "bpf")
+
+
+@pytest.fixture(name="protocols", scope="module")
+def built_protocols(tmp_path_factory):
+    return library_program(str(tmp_path_factory.mktemp("net")), "net_protocols_test.c",
+                           "net_ipsec.c", "net_nftables.c", "net_wireguard.c", "net_links.c",
+                           "net_message.c", "client.c")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_protocols_between_kernels(work, protocols, protocol):
+    """Two kernels in two processes, on a hub: checked contents pass through each of these."""
+    hub = os.path.join(work, "hub")
+    with ThreadPoolExecutor() as pool:
+        sides = [pool.submit(run, protocols, protocol, str(side), hub, LD_LIBRARY_PATH=LIBRARIES)
+                 for side in (1, 2)]
+        for side in sides:
+            side.result()
+
+
 KINDS = ("dummy", "bridge", "bond", "ifb", "nlmon", "wireguard", "veth")
 # Families, types and protocols: TCP, MPTCP, SCTP, IPv6, packets, UNIX, vsock, netlink of IPsec and
 # of the packet filter.
@@ -63,6 +86,15 @@ COMPONENTS = ("8021q", "macvlan", "ipvlan", "vxlan", "geneve", "vrf", "tls", "es
 
 
 def test_components_of_the_network(work):
-    program = library_program(work, "net_kinds_test.c", "net_links.c", "client.c")
+    program = library_program(work, "net_kinds_test.c", "net_links.c", "net_message.c", "client.c")
     run(program, ",".join(KINDS), ",".join(SOCKETS), ",".join(COMPONENTS),
         LD_LIBRARY_PATH=LIBRARIES)
+
+
+@pytest.mark.parametrize("seconds", [15, pytest.param(900, marks=[pytest.mark.long,
+                                                                  pytest.mark.timeout(1800)])])
+def test_connections_come_and_go(work, seconds):
+    """2,000 at a time. Memory returns to its level."""
+    program = library_program(work, "net_soak_test.c", "client.c")
+    run(program, str(seconds), os.path.join(work, "hub"), LD_LIBRARY_PATH=LIBRARIES,
+        timeout=seconds + 600)

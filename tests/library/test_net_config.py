@@ -104,7 +104,7 @@ CHANGES_REFUSED = {
 @pytest.fixture(name="tester", scope="module")
 def fixture_tester(tmp_path_factory):
     program = library_program(str(tmp_path_factory.mktemp("net")), "net_config_test.c",
-                              "net_links.c", "client.c")
+                              "net_links.c", "net_message.c", "client.c")
 
     def test(*arguments):
         return run(program, *arguments, timeout=120, LD_LIBRARY_PATH=LIBRARIES)

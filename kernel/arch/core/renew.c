@@ -7,8 +7,11 @@
  * values, and every file system that is mounted is one of the kernel's own. Values that live tables
  * depend on stay: docs/snapshots.md lists them, tests/library/shared.py makes the list.
  */
+#include <linux/etherdevice.h>
 #include <linux/fs.h>
+#include <linux/if_arp.h>
 #include <linux/init.h>
+#include <linux/netdevice.h>
 #include <linux/random.h>
 #include <linux/uuid.h>
 #include <net/arp.h>
@@ -78,6 +81,24 @@ static void ob_renew_neighbour_hash(struct neigh_table *table)
 		hash->hash_rnd[i] = get_random_u32() | 1;
 }
 
+/*
+ * Components may have made interfaces, as bond0. All are down, so no table has their addresses.
+ * Tunnels have no MAC address; Linux makes their IPv6 addresses of `perm_addr`.
+ */
+static void ob_renew_hardware_addresses(void)
+{
+	struct net_device *device;
+
+	for_each_netdev(&init_net, device) {
+		if (device->addr_assign_type != NET_ADDR_RANDOM)
+			continue;
+		if (device->type == ARPHRD_ETHER)
+			eth_hw_addr_random(device);
+		else
+			eth_random_addr(device->perm_addr);
+	}
+}
+
 static void ob_renew_network(void)
 {
 	get_random_bytes(&init_net.hash_mix, sizeof(init_net.hash_mix));
@@ -85,6 +106,7 @@ static void ob_renew_network(void)
 	ob_renew_neighbour_hash(&arp_tbl);
 	if (IS_BUILTIN(CONFIG_IPV6))
 		ob_renew_neighbour_hash(&nd_tbl);
+	ob_renew_hardware_addresses();
 }
 #else
 static void ob_renew_network(void)

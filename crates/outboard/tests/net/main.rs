@@ -6,6 +6,7 @@ mod cancel;
 mod config;
 mod examples;
 mod filter;
+mod impaired;
 mod readiness;
 mod resolve;
 mod sockets;
