@@ -145,6 +145,7 @@ fn bytes_survive_interfaces_that_go_down_and_come_up() -> io::Result<()> {
         // Slow enough that the interfaces go down in the middle of it.
         let slow = Netem {
             delay: Duration::from_millis(5),
+            rate: Some(2_000_000),
             ..Netem::default()
         };
         for net in pair.nets() {
