@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <outboard/net.h>
 #include <outboard/outboard.h>
@@ -50,6 +51,17 @@ static int add_interfaces(const char *text)
 	return error;
 }
 
+/*
+ * Each socket has a descriptor of the host as well, so that the host's limit holds. Linux's own, of
+ * 1,024, would be a second one, which the program does not know.
+ */
+static int allow_descriptors(void)
+{
+	struct rlimit limit = { .rlim_cur = OB_LOCAL_MOST, .rlim_max = OB_LOCAL_MOST };
+
+	return ob_sys_setrlimit(RLIMIT_NOFILE, (void *)&limit) ? -errno : 0;
+}
+
 static int boot(void)
 {
 	const char *interfaces = getenv("OUTBOARD_NET");
@@ -61,6 +73,9 @@ static int boot(void)
 	error = ob_boot(NULL);
 	if (error)
 		return complain(error, ob_boot_error());
+	error = allow_descriptors();
+	if (error)
+		return complain(error, "the kernel does not raise its limit of open files");
 	if (interfaces)
 		error = add_interfaces(interfaces);
 	if (!error && ob_net_configure("lo", "up"))

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -99,6 +100,23 @@ static void expect_text(int fd, const char *wanted)
 static void send_text(int fd, const char *text)
 {
 	CHECK_EQUAL(OK(write(fd, text, strlen(text))), (long)strlen(text));
+}
+
+/* The host's limit counts, and no other one. */
+static void test_limit(void)
+{
+	struct rlimit limit;
+	int last = -1;
+
+	OK(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max < 6000 ? limit.rlim_max : 6000;
+	OK(setrlimit(RLIMIT_NOFILE, &limit));
+	for (int fd = 0; fd >= 0; last = fd < 0 ? last : fd)
+		fd = socket(AF_INET, SOCK_DGRAM, 0);
+	CHECK_EQUAL(errno, EMFILE);
+	CHECK_EQUAL(last, (int)limit.rlim_cur - 1);
+	OK(close(last));
+	CHECK_EQUAL(OK(socket(AF_INET, SOCK_DGRAM, 0)), last);
 }
 
 static void test_descriptors(void)
@@ -562,6 +580,7 @@ static const struct {
 	{ "sendfile", test_sendfile },	     { "signals", test_signals },
 	{ "closed-peer", test_closed_peer }, { "threads", test_threads },
 	{ "port", test_port },		     { "drain", test_drain },
+	{ "limit", test_limit },
 };
 
 int main(int count, char **arguments)

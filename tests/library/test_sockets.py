@@ -14,7 +14,7 @@ from support import debian
 
 INCLUDE = ("-include", "outboard/sockets.h")
 CASES = ["descriptors", "calls", "datagrams", "poll", "select", "epoll", "sendfile", "signals",
-         "closed-peer", "threads"]
+         "closed-peer", "threads", "limit"]
 TEXT = "contents of the file"
 
 
