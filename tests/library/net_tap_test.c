@@ -628,7 +628,7 @@ static void expect_answer(int fd, unsigned int queue, uint16_t client, int wante
 {
 	int answered = -1;
 
-	for (int i = 0; i < 100 && answered != wanted; i++)
+	for (int i = 0; i < 1000 && answered != wanted; i++)
 		answered = answered_queue(fd, queue, client);
 	CHECK_EQUAL(answered, wanted);
 }
