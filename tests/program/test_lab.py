@@ -50,9 +50,9 @@ def test_router():
     lab = lab_of("router")
     assert [step["met"] for step in lab["steps"]] == [True] * 3
     sent = {(row["link"], row["node"]): row["sent_bytes"] for row in lab["interfaces"]}
-    # The router passed on what the left host sent.
+    # The router passed on what the left host sent, cut into packets in another way.
     assert sent["east", "router"] >= 1_000_000
-    assert sent["west", "left"] == sent["east", "router"]
+    assert abs(sent["west", "left"] - sent["east", "router"]) < 20_000
 
 
 def test_line_of_255_nodes():
