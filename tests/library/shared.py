@@ -82,12 +82,19 @@ BY_FUNCTION = {
     "prandom_seed_full_state": Choice(
         "from where the scheduler takes tasks first", "no secret; it spreads load"
     ),
+    "sbitmap_init_node": Choice(
+        "where a vCPU begins to look for a free tag of an NBD disk", "nothing outside sees tags"
+    ),
 }
 # Names of a component's own functions are not known to gdb.
 BY_COMPONENT = {
     "bonding": Choice("the MAC address of `bond0`"),
     "ip6_tunnel": Choice("the addresses of its first device"),
     "ip6_gre": Choice("the addresses of its first device"),
+    "cifs": Choice(
+        "the number that hides pointers in its requests for locks",
+        "a server sees it only mixed with a hash of an address",
+    ),
     "ifb": Choice("the MAC addresses of its devices"),
     "ipvlan": Choice(
         "the hash secret of its tables of addresses", "nothing outside of the component reaches it"
