@@ -104,7 +104,8 @@ struct ob_hub_peer {
 #define OB_HUB_LEARNT 1024
 
 /*
- * Who receives: takes frames, and says in `sleep` whether peers ring the bell.
+ * The taker is the thread that receives. It takes frames, and it says in `sleep` whether peers ring
+ * the bell.
  *
  *   taker		`sleep`	it is
  *   HUB_THREAD		even	the port's thread
