@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The fuzz targets: one function for each parser of what a stranger made. All are in one program;
-//! the environment variable OUTBOARD_FUZZ_TARGET chooses one. fuzz/run builds and runs it.
+//! All fuzz targets in one program with libFuzzer; the environment variable OUTBOARD_FUZZ_TARGET
+//! chooses one. fuzz/run builds and runs it.
 #![no_main]
 
-mod source;
-mod targets;
-
-use cap::Cap;
-use std::alloc::System;
+use outboard_fuzz::targets;
 use std::sync::OnceLock;
-
-/// Bytes that a target may have allocated at one time. A parser that needs more for an input of at
-/// most one megabyte believes a size that the input claims.
-const MEMORY: usize = 256 << 20;
-
-#[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, MEMORY);
 
 static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
 

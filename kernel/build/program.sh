@@ -10,7 +10,7 @@ source "$(dirname "$0")/common.sh"
 export OUTBOARD_LIB_DIR=$LIB_DIR OUTBOARD_INCLUDE_DIR=$INCLUDE_DIR CARGO_TARGET_DIR=$OUT/cargo
 
 say "building the program ($VARIANT)"
-cargo build --quiet --profile program --locked --jobs "$JOBS" --package outboard-cli \
+cargo build --quiet --release --locked --jobs "$JOBS" --package outboard-cli \
 	--manifest-path "$REPO/crates/Cargo.toml"
 mkdir -p "$(dirname "$PROGRAM")"
-install -C -m 755 "$CARGO_TARGET_DIR/program/outboard" "$PROGRAM"
+install -C -m 755 "$CARGO_TARGET_DIR/release/outboard" "$PROGRAM"

@@ -21,7 +21,8 @@ use outboard_volume::session::{with_session, Session};
 use output::{Layout, Output};
 use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self, ExitCode};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -30,12 +31,23 @@ static ALLOCATOR: Allocator = Allocator;
 const NAME: &CStr = c"outboard";
 
 fn main() -> ExitCode {
+    end_at_a_panic();
     // The server of a mount is started as /proc/self/exe, and would be called "exe".
     set_name(NAME);
     match limits::adapt() {
         Ok(()) => run(),
         error => end(error),
     }
+}
+
+/// The program ends at a panic, whatever thread it is on: no other thread goes on with half of a
+/// change.
+fn end_at_a_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |information| {
+        report(information);
+        process::abort();
+    }));
 }
 
 /// Not part of `main`: its frame needs the stack that was asked for.

@@ -18,7 +18,7 @@
 //! the new one.
 
 mod format;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod places;
 

@@ -13,7 +13,7 @@ mod directories;
 mod encode;
 mod extract;
 mod flights;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod globals;
 mod header;

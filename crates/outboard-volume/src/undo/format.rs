@@ -188,7 +188,7 @@ impl<F: Read + Seek> Reader<F> {
     }
 
     /// Calls `work` with the place and the length of each record.
-    #[cfg(fuzzing)]
+    #[cfg(feature = "fuzzing")]
     pub fn each_range(&mut self, mut work: impl FnMut(u64, usize)) -> io::Result<()> {
         self.each(|record| {
             work(record.place, record.old.len());

@@ -37,7 +37,7 @@ mod cancel;
 mod counters;
 mod dns;
 mod firewall;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod link;
 mod netem;
