@@ -24,7 +24,7 @@
 #include "internal.h"
 #include "raw.h"
 
-#define MAGIC "obcomp\0\1"
+#define MAGIC "obcomp\0\2"
 #define FILE_NAME "outboard-components"
 #define WANTED (1u << 31)
 

@@ -4,7 +4,8 @@
 
     kernel/build/components.py OBJDIR ARCHIVE
 
-reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. ARCHIVE is used as it is in
+reads OBJDIR/modules.order, OBJDIR/Module.symvers and the .ko files. Each of these is compressed by
+itself, so that the kernel decompresses what it loads. ARCHIVE is used as it is in
 memory (hypercall/posix/component.c): all numbers are little-endian, offsets count from its start,
 names end with NUL.
 
@@ -17,15 +18,19 @@ names end with NUL.
 """
 
 import argparse
+import os
 import re
 import struct
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-MAGIC = b"obcomp\0\1"
+MAGIC = b"obcomp\0\2"
 HEADER = struct.Struct("<8sQ8I")
 WANTED = 1 << 31
 ALIGNMENT = 64
+LEVEL = "-19"
 
 
 def modinfo(image: bytes) -> list[tuple[str, str]]:
@@ -48,11 +53,21 @@ def plain(name: str) -> str:
     return name.replace("-", "_")
 
 
+def compressed(path: Path) -> bytes:
+    """The file as one zstd frame, which is kept beside it for the next time."""
+    kept = path.with_suffix(".ko.zst")
+    if not kept.exists() or kept.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        new = path.with_suffix(".ko.zst.new")
+        subprocess.run(["zstd", "-q", "-f", LEVEL, path, "-o", new], check=True)
+        new.replace(kept)
+    return kept.read_bytes()
+
+
 class Module:
     def __init__(self, path: Path):
         self.name = plain(path.stem)
-        self.image = path.read_bytes()
-        information = modinfo(self.image)
+        self.image = compressed(path)
+        information = modinfo(path.read_bytes())
         self.aliases = {plain(value) for key, value in information if key == "alias"} | {self.name}
         self.nodes = [value for key, value in information if key == "alias"]
         needs = [value.split(",") for key, value in information if key == "depends"]
@@ -62,10 +77,10 @@ class Module:
 
 
 def load(objects: Path) -> dict[str, Module]:
-    modules = {}
-    for line in (objects / "modules.order").read_text().splitlines():
-        module = Module((objects / line).with_suffix(".ko"))
-        modules[module.name] = module
+    paths = [(objects / line).with_suffix(".ko")
+             for line in (objects / "modules.order").read_text().splitlines()]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        modules = {module.name: module for module in threads.map(Module, paths)}
     # Linux also asks for the module that exports a symbol. A kernel without modules has no such
     # list.
     exports = objects / "Module.symvers"
@@ -170,7 +185,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         archive = pack(load(arguments.objdir))
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, struct.error, subprocess.SubprocessError) as error:
         print(f"components.py: {error}", file=sys.stderr)
         return 1
     if not arguments.archive.exists() or arguments.archive.read_bytes() != archive:

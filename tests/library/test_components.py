@@ -12,6 +12,7 @@ import pytest
 from test_capi import LIBRARIES, REPOSITORY, library_program, run
 
 ARCHIVE = os.path.join(LIBRARIES, "outboard-components")
+ZSTD = b"\x28\xb5\x2f\xfd"
 MAKERS = {
     "ext4": ["mke2fs", "-q", "-t", "ext4"], "xfs": ["mkfs.xfs", "-q"],
     "btrfs": ["mkfs.btrfs", "-q"], "f2fs": ["mkfs.f2fs", "-q"], "vfat": ["mkfs.vfat", "-F", "32"]
@@ -103,7 +104,7 @@ def test_damaged_archives(tester, work):
     chosen = random.Random(7)
     with open(ARCHIVE, "rb") as stream:
         archive = stream.read()
-    tables = archive.index(b"\x7fELF")
+    tables = archive.index(ZSTD)
     damaged = os.path.join(work, "damaged")
     for round_number in range(40):
         data = bytearray(archive)

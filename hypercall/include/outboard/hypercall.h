@@ -198,6 +198,9 @@ void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value,
 /*
  * Wakes up to `count` sleepers on the word, and returns how many. A thread that a signal or a
  * debugger has taken from its sleep does not count: the kernel then looks for another thread.
+ *
+ * A host with a scheduler of its own runs a woken thread before threads that compute. The caller
+ * may go on computing in a vCPU for long, and the woken thread may be the one that makes it stop.
  */
 uint32_t ob_host_wake(struct ob_host *host, const uint32_t *word, uint32_t count);
 
@@ -340,7 +343,7 @@ struct ob_block_request *ob_host_block_completed(struct ob_host *host);
 /* A module of the kernel's own build that the host carries. */
 struct ob_component {
 	const char *name;	/* as in /proc/modules: with _ for - */
-	const void *image;	/* the bytes of its .ko file */
+	const void *image;	/* its .ko file, as it is or as one zstd frame that tells its size */
 	uint64_t size;
 	uint32_t wanted;	/* 1: `name` asked for it; 0: another component needs it */
 	uint32_t reserved;

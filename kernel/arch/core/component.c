@@ -53,6 +53,22 @@ static bool ob_is_live(const char *name)
 	return live;
 }
 
+static long ob_insert_carried(const struct ob_component *component, const char *parameters)
+{
+	u64 size = component->size;
+	void *image;
+	long error;
+
+	if (!ob_is_packed(component->image, size))
+		return ob_insert(component->image, size, parameters);
+	image = ob_unpack(component->image, &size);
+	if (IS_ERR(image))
+		return PTR_ERR(image);
+	error = ob_insert(image, size, parameters);
+	kvfree(image);
+	return error;
+}
+
 /* If another task loads the same one now, Linux waits for that and returns -EEXIST. */
 static long ob_load_component(const struct ob_component *component, const char *parameters)
 {
@@ -60,7 +76,7 @@ static long ob_load_component(const struct ob_component *component, const char *
 
 	if (ob_is_live(component->name))
 		return 0;
-	error = ob_insert(component->image, component->size, component->wanted ? parameters : "");
+	error = ob_insert_carried(component, component->wanted ? parameters : "");
 	return error == -EEXIST ? 0 : error;
 }
 

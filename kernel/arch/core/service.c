@@ -9,7 +9,7 @@
  *   the carrier                 makes it, where the start must not wait for that
  *   a start from a snapshot     has the host do the rest (ob_host_snapshot_finish()) at `finish_at`
  *
- * Others have it look by changing its word (ob_service_notify()). Else it sleeps until the earliest
+ * Others make it run by changing its word (ob_service_notify()). Else it sleeps until the earliest
  * time at which one of these is due: ob_service_plan(). A host with timers does the work itself, by
  * calling ob_kernel_service(); then there is no such thread.
  */
@@ -43,7 +43,7 @@
 #define OB_START_PATIENCE (10 * NSEC_PER_SEC)
 
 /*
- * Has the service thread, or the host in its place, look again. Returns the word on which the
+ * Makes the service thread, or the host in its place, run again. Returns the word on which the
  * caller wakes the thread; NULL: the host knows already. Any thread.
  */
 u32 *ob_service_raise(struct ob_vcpu *vcpu)
@@ -108,7 +108,7 @@ static bool ob_carrier_is_missing(struct ob_vcpu *vcpu)
 	return vcpu->service.owes_carrier;
 }
 
-/* When the thread has to look without a notification. `again`: the host had no thread. */
+/* When the thread has to run without a notification. `again`: the host had no thread. */
 static u64 ob_service_plan(struct ob_vcpu *vcpu, u64 now, bool again)
 {
 	struct ob_service *service = &vcpu->service;

@@ -115,7 +115,7 @@ struct ob_carrier {
 
 /* The service thread of a vCPU: service.c. */
 struct ob_service {
-	u32 word;			/* changes when the thread has to look again */
+	u32 word;			/* changes when the thread has to run again */
 	u64 deadline;			/* of the clock event device; 0: none */
 	u64 sleeps_until;
 	u64 pending_since;		/* a holder takes no interrupts since; 0: none pends */
@@ -410,6 +410,11 @@ void ob_device_node(const char *name, umode_t type, dev_t device);
 
 /* component.c */
 int ob_components_load(const char *names);
+
+/* unpack.c */
+bool ob_is_packed(const void *image, u64 size);
+/* Returns a new image, for kvfree(), and its size; or an ERR_PTR(). */
+void *ob_unpack(const void *image, u64 *size);
 
 /* panic.c */
 void ob_panic_setup(void);

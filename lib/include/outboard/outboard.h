@@ -245,7 +245,7 @@ const char *ob_component_error(void);
 struct ob_component_info {
 	size_t size;			/* sizeof(struct ob_component_info) */
 	const char *name;
-	/* bytes of its file; 0 if it did not come with the library */
+	/* bytes of it in the archive, compressed; 0 if it did not come with the library */
 	uint64_t file_size;
 	/* bytes in the kernel; 0 if it is not loaded */
 	uint64_t memory;
