@@ -68,8 +68,8 @@ static void ob_evict_all(void)
 
 /*
  * Kills the active client tasks, one by one: a signal to the process would kill the halting thread,
- * too. Returns how many threads are not out yet. Threads in transit are counted before and after
- * the walk: a new one joins the list of tasks before it leaves transit, and one that ends enters
+ * too. Returns 0 if all threads are out; else a number. Threads in transit are counted before and
+ * after the walk: a new one joins the list of tasks before it leaves transit, and one that ends enters
  * transit before it leaves the list.
  */
 static unsigned int ob_disturb_clients(void)
@@ -116,17 +116,7 @@ static struct task_struct *ob_find_evicted(void)
 	return found;
 }
 
-/*
- * Whether the task's thread is out in host code: the task sleeps, does exit work, or has done it.
- */
-static bool ob_is_out(struct task_struct *task)
-{
-	struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
-
-	return READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_WORKING) ||
-	       (vcpu && READ_ONCE(vcpu->state) == ob_moved(task));
-}
-
+/* Tasks other than the halting one and the leader. They sleep, do exit work, or have done it. */
 static bool ob_clients_remain(void)
 {
 	struct task_struct *task;
@@ -134,12 +124,13 @@ static bool ob_clients_remain(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		remain |= ob_is_out(task);
+		remain |= task != current && task != ob_machine.leader;
 	rcu_read_unlock();
 	return remain;
 }
 
-static void ob_end_evicted(void)
+/* Ends the client tasks whose threads are out in host code: all, unless some are stuck. */
+static void ob_end_evicted(unsigned int stuck)
 {
 	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
 	struct task_struct *task;
@@ -151,7 +142,7 @@ static void ob_end_evicted(void)
 			again = !ob_task_end_evicted(task);
 			put_task_struct(task);
 		}
-		if (!ob_clients_remain())
+		if (stuck || !ob_clients_remain())
 			return;
 		ob_evict_all();
 		schedule_timeout_uninterruptible(1);
@@ -385,7 +376,7 @@ static long ob_halt_call(void *argument)
 
 	ob_vcpus_cancel();
 	halt->stuck = ob_quiesce_clients();
-	ob_end_evicted();
+	ob_end_evicted(halt->stuck);
 	ob_close_files();
 	ob_unmount_memory();
 	ksys_sync();
@@ -410,7 +401,9 @@ static void ob_stop_vcpus(void)
 		struct ob_vcpu *vcpu = &ob_vcpus[cpu];
 
 		ob_raise(vcpu, OB_PENDING_STOP);
-		ob_service_notify(vcpu);
+		/* To a host with timers, a notification would start the service of this vCPU. */
+		if (vcpu->service.handle)
+			ob_service_notify(vcpu);
 		ob_baton_pass(&vcpu->carrier.baton);
 	}
 }

@@ -137,7 +137,9 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 	if (!try_cmpxchg(&vcpu->state, &state, OB_VCPU_INTERRUPT))
 		return false;
 	/* A signal handler of the program finds the thread's own task: eintr.c. */
+	barrier();
 	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
+	/* The task's thread may enter later by the fast path, which does not bind. */
 	ob_bind(vcpu, task, task->thread.host_thread);
 	bits = READ_ONCE(vcpu->pending);
 	ob_this_thread->irqs_off = 0;

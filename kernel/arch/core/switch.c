@@ -28,8 +28,9 @@
  * (ob_switch_leave()). A service thread that evicts, and a thread whose task exits, do not wait. A
  * client's thread that evicts waits for its own task (ob_give_up_and_wait()).
  *
- * Interrupts are off, except inside schedule_tail() in ob_switch_end(). No value that was read from
- * the thread's block before a switch is used after it.
+ * Interrupts are off, except inside schedule_tail() in ob_switch_end(), in a coroutine that a lent
+ * thread carries, and while a client's thread takes the interrupts of a parked vCPU. Then `loan` is
+ * set. No value that was read from the thread's block before a switch is used after it.
  */
 #include <linux/sched.h>
 #include <linux/sched/task.h>
@@ -91,7 +92,14 @@ static bool ob_switch_can_end(struct task_struct *next)
 
 /*
  * Gives the vCPU to the thread that runs `next`. Returns true if that is the calling thread, whose
- * baton is `own`: then it goes on with `next` itself.
+ * baton is `own`: then it goes on with `next` itself. The first case that holds counts:
+ *
+ *   a coroutine                        the carrier gets its baton
+ *   the calling thread's task          returns true
+ *   exit work is done                  ob_work_end()
+ *   evicted, not wanted, no stack      parks the vCPU as MOVED
+ *   else                               parks it as ARRIVING, and passes the task's baton, unless
+ *                                      the task has had that
  */
 bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 {
@@ -116,6 +124,7 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 	if (!next->thread.coroutine && ob_switch_can_end(next)) {
 		/* ob_work_begin() had no stack, and the task's thread does not want the task. */
 		if (cmpxchg(&next->thread.evicted, OB_EVICTED_OUT, 0) == OB_EVICTED_OUT) {
+			ob_work_note(vcpu, next);
 			ob_switch_end(vcpu, next, ob_moved(next));
 			return false;
 		}

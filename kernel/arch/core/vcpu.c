@@ -15,14 +15,20 @@ struct ob_machine ob_machine;
  * vCPU (V6) go to `host_thread`. A client's thread that calls finds by the same word whether it is
  * in the kernel already. So while the vCPU is HELD and does not idle, the word names a thread that
  * is in, or that has passed a baton; 0: a thread that gets no signals. Of an idle vCPU it is 0.
+ *
+ * A late signal of the vCPU that the thread had before may come in the middle, and the word of the
+ * new vCPU may name this thread already. So `vcpu` comes after what belongs to it: until then, the
+ * handler finds the old vCPU, which is another thread's, and takes no interrupts.
  */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread)
 {
 	struct ob_thread __ob_tls *thread = ob_this_thread;
 
-	thread->vcpu = vcpu;
 	thread->cpu = vcpu->id;
 	thread->percpu_offset = vcpu->percpu_offset;
+	barrier();
+	WRITE_ONCE(thread->vcpu, vcpu);
+	barrier();
 	ob_set_task(task);
 	ob_delay_point();
 	WRITE_ONCE(vcpu->bound_thread, host_thread);

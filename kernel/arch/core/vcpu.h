@@ -16,7 +16,7 @@
  *   STOPPED     STOPPED        this vCPU has halted the machine
  *
  *   from         to            by
- *   OFFLINE      HELD          ob_vcpu_start()
+ *   OFFLINE      HELD          ob_vcpu_start(); it stays so if the carrier could not be made
  *   PARKED       HELD          the task's thread enters: ob_enter(); or looks back after it left,
  *                              and a bit is pending: ob_leave()
  *   MOVED        HELD          the task's thread enters: ob_enter_known(), ob_arrive()
@@ -83,7 +83,7 @@ enum ob_vcpu_state {
  */
 enum ob_evicted {
 	OB_EVICTED_OUT = 1,		/* it sleeps: its thread is out in host code */
-	OB_EVICTED_ARRIVING = 2,	/* it sleeps in the kernel: its thread did not come */
+	OB_EVICTED_ARRIVING = 2,	/* it sleeps: evicted in the state ARRIVING, baton passed */
 	OB_EVICTED_WORKING = 4,		/* it does exit work as a coroutine: work.c */
 	OB_EVICTED_WANTED = 8,		/* its thread waits for the task's baton */
 };
@@ -127,10 +127,10 @@ struct ob_service {
 	u64 check_pause;
 	unsigned long leaves_at_check;
 	u32 check_wanted;
-	void *context;
-	void *stack;			/* for evicting a task */
+	void *context;			/* the own stack of the thread that evicts */
+	void *stack;			/* on which an evicted task goes to sleep */
 	bool owes_carrier;		/* the thread has yet to make the carrier */
-	u64 finish_at;			/* the rest of a start from a snapshot; OB_FOREVER: done */
+	u64 finish_at;			/* ob_host_snapshot_finish(); OB_FOREVER: done */
 	u32 is_made;			/* some thread has made this one, or is about to */
 	u64 handle;			/* 0: not started */
 };
@@ -147,7 +147,7 @@ struct ob_vcpu {
 	bool kicked_while_awake;	/* the thread of `kicked_baton` was awake */
 	u32 kicks;			/* how often a lent thread was kicked */
 	u64 bound_thread;		/* number of the thread that was bound last; 0: none */
-	struct task_struct *switched_from;
+	struct task_struct *switched_from;	/* by the last switch: for schedule_tail() */
 	struct task_struct *wake_list;	/* of evicted tasks: evict.c */
 	u32 *deferred_wake;		/* the holder owes a wake-up on this word: ob_send() */
 	atomic_t requests;		/* of disks, submitted here and not complete */
@@ -248,6 +248,7 @@ static __always_inline struct task_struct *ob_parked_task(unsigned long state)
 	return (struct task_struct *)(state & ~bits);
 }
 
+/* PARKED, MOVED or ARRIVING. */
 static __always_inline bool ob_is_parked(unsigned long state)
 {
 	return state & OB_VCPU_PARKED;
@@ -384,6 +385,7 @@ long ob_call(long (*function)(void *argument), void *argument);
 
 /* work.c */
 void ob_work_begin(struct task_struct *task);
+void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task);
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
 
 /* eintr.c */

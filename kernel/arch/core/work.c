@@ -68,7 +68,7 @@ static void ob_work_main(void)
 
 /*
  * Linux is about to switch to the task, and its thread does not want it: makes the task a
- * coroutine. If there is no stack, the work waits for the thread.
+ * coroutine. If there is no stack, the next interrupt tries again, or the thread does it.
  */
 void ob_work_begin(struct task_struct *task)
 {
@@ -84,16 +84,29 @@ void ob_work_begin(struct task_struct *task)
 	task->thread.coroutine = ob_coroutine_prepare(stack, ob_work_main);
 }
 
+/*
+ * Work that came after the task's last look at its flags sent no interrupt: this vCPU was not
+ * parked yet. Before the vCPU is parked on the task, whose thread is out.
+ */
+void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task)
+{
+	if (task_work_pending(task))
+		__atomic_fetch_or(&vcpu->pending, OB_PENDING_EXIT, __ATOMIC_SEQ_CST);
+}
+
 /* The task has left its stack. Parks the vCPU on it; calls its thread if that waits. */
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
 {
 	u32 working = OB_EVICTED_WORKING;
 	bool out;
 
+	/* This thread is unbound, but the word must name it until the vCPU is parked. */
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
 	out = try_cmpxchg(&task->thread.evicted, &working, 0);
 	ob_delay_point();
-	if (!out)
+	if (out)
+		ob_work_note(vcpu, task);
+	else
 		WRITE_ONCE(task->thread.evicted, 0);
 	xchg(&vcpu->state, out ? ob_moved(task) : ob_arriving(task));
 	ob_delay_point();
@@ -111,7 +124,11 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 /*
  * Adding work is a full barrier; another one follows the mark of an eviction. One sees the other.
  *
- * Dodge task_work_add: a task that is evicted wakes for its work.
+ * Linux interrupts the task's vCPU only if TIF_NOTIFY_SIGNAL was clear. A task whose calls are to
+ * end early keeps that flag while its thread is out (eintr.c).
+ *
+ * Dodge task_work_add: a task that is evicted wakes for its work, and one whose calls are to end
+ * early gets its interrupt.
  */
 int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 			 enum task_work_notify_mode notify)
@@ -123,5 +140,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 		asked = ob_wake_list_add(task);
 	if (asked)
 		ob_send(asked, OB_PENDING_WAKE);
+	else if (!error && notify == TWA_SIGNAL && READ_ONCE(task->thread.interrupted))
+		kick_process(task);
 	return error;
 }
