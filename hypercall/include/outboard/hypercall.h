@@ -179,8 +179,8 @@ void ob_host_thread_yield(struct ob_host *host);
 
 /*
  * The calling thread becomes a client: the platform calls ob_kernel_thread_exit() on that thread
- * when the thread ends. -EAGAIN: the platform cannot do that, and the thread does not become a
- * client.
+ * when the thread ends. May be called again for a thread. -EAGAIN: the platform cannot do that,
+ * and the thread does not become a client.
  */
 int ob_host_thread_adopted(struct ob_host *host);
 
@@ -668,7 +668,7 @@ int ob_kernel_fault(struct ob_fault *fault);
 
 /*
  * ob_host_thread_interrupt() has interrupted the calling thread. The platform calls this in its
- * handler, where that interrupt is still masked. The only hypercall made is ob_host_thread_self().
+ * handler, where that interrupt is still masked. It makes no hypercall.
  * Returns 1: the thread must call ob_kernel_preempt(); until then this function returns 0 on it.
  * Returns 0: the thread need not take interrupts, or may not do so here.
  */

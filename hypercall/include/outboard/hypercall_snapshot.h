@@ -12,7 +12,8 @@
  * A snapshot is a file with the memory of a kernel that has booted and waits: all regions, at their
  * addresses, and the data of the kernel's image. The platform knows where the file is and whether
  * it fits this kernel. If the image is not at the same address in every process, there are no
- * snapshots. Only the booting thread makes these calls, so they may use the program's heap.
+ * snapshots. Only the booting thread makes these calls, so they may use the program's heap; except
+ * ob_host_snapshot_finish() and ob_host_ram_renew().
  */
 enum ob_snapshot_kind {
 	/* a start may use the file's pages, and copies of those that it writes to */
@@ -29,8 +30,8 @@ enum ob_snapshot_kind {
 int ob_host_snapshot_load(struct ob_host *host);
 
 /*
- * Finishes work that loading a snapshot has postponed. Threads that hold no vCPU call this again
- * and again: it is cheap when nothing is left. Blocks.
+ * Finishes work that loading a snapshot has postponed. The service thread of each vCPU calls this
+ * once, without a vCPU: it is cheap when nothing is left. Blocks.
  */
 void ob_host_snapshot_finish(struct ob_host *host);
 

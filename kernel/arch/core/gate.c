@@ -19,8 +19,8 @@
  *
  *   the thread's case        what the slow path does
  *   no task yet              adopts the thread: thread.c
- *   the vCPU is INTERRUPT    yields until that is over: another thread takes interrupts for the
- *                            task
+ *   the vCPU is INTERRUPT,   yields until that is over: another thread takes interrupts for the
+ *   or about to be parked    task, or is about to park the vCPU on it
  *   the vCPU is MOVED        binds the thread to it
  *   the task is evicted      has it woken, and waits for a vCPU: evict.c
  *   it is in the kernel      refuses: a signal handler of the program has interrupted a call

@@ -7,7 +7,8 @@
  *   a holder that takes none    sends it a signal, when bits have been pending for two ticks (V6)
  *   a lent thread that is late  calls the carrier: idle.c
  *   the carrier                 makes it, where the start must not wait for that
- *   a start from a snapshot     has the host do the rest (ob_host_snapshot_finish()) at `finish_at`
+ *   a start from a snapshot     has the host do the rest (ob_host_snapshot_finish()), once, at
+ *                               `finish_at`; after a boot there is nothing to do
  *
  * Others make it run by changing its word (ob_service_notify()). Else it sleeps until the earliest
  * time at which one of these is due: ob_service_plan(). A host with timers does the work itself, by

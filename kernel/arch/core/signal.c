@@ -95,7 +95,10 @@ static void ob_action_used_up(int number)
 	ob_set_action(number, &none, NULL);
 }
 
-/* Returns whether the task still exists. If not, the thread has not entered the kernel again. */
+/*
+ * Returns whether the task still exists. If it ends on the way out, the handler runs all the same,
+ * and the thread does not enter the kernel again.
+ */
 static bool ob_call_handler(struct ksignal *signal)
 {
 	unsigned long parked = ob_this_thread->parked;

@@ -17,7 +17,7 @@ struct thread_struct {
 	void *coroutine;		/* saved stack pointer, NULL for a host-bound task */
 	void *stack;			/* of the coroutine */
 	int (*function)(void *);	/* of a new coroutine */
-	void *argument;
+	void *argument;			/* of it; of a client that ends: its thread's own context */
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
 	u32 baton;			/* on which the host thread waits: core/baton.h */
 	u32 evicted;			/* enum ob_evicted: core/evict.c (V8) */

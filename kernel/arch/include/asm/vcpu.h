@@ -25,7 +25,7 @@ enum ob_thread_kind {
 	OB_THREAD_SERVICE,	/* timer of one vCPU, takes its interrupts */
 };
 
-/* A client's thread that carries a vCPU while its own task waits: core/idle.c. */
+/* A thread that runs as another task for a while: core/idle.c, core/switch.c, core/parked.c. */
 struct ob_loan {
 	struct task_struct *task;	/* its own, if it has one already */
 };
@@ -42,11 +42,11 @@ struct ob_spinning {
 struct ob_thread {
 	u32 boot;			/* ob_boot of the owner of the rest; first: tables.h */
 	u32 entering;			/* ob_boot while the thread is on the slow path: gate.c */
-	unsigned long parked;		/* ob_parked() of the task, for the fast path; 0: no task */
+	unsigned long parked;		/* ob_parked() of its task, parked or not; 0: no task */
 	struct task_struct *task;	/* `current`; NULL if the thread has none */
 	struct ob_vcpu *vcpu;
 	unsigned long percpu_offset;
-	struct ob_loan *loan;		/* NULL: it is not lent */
+	struct ob_loan *loan;		/* set: the program's calls and V6 are refused */
 	u64 self;			/* ob_host_thread_self(), if it carries or has a task */
 	struct ob_spinning spinning;
 	u16 cpu;
