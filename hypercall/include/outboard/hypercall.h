@@ -343,7 +343,7 @@ struct ob_block_request *ob_host_block_completed(struct ob_host *host);
 /* A module of the kernel's own build that the host carries. */
 struct ob_component {
 	const char *name;	/* as in /proc/modules: with _ for - */
-	const void *image;	/* its .ko file, as it is or as one zstd frame that tells its size */
+	const void *image;	/* its .ko file, or that in one zstd frame, which has its size */
 	uint64_t size;
 	uint32_t wanted;	/* 1: `name` asked for it; 0: another component needs it */
 	uint32_t reserved;

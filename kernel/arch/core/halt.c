@@ -69,8 +69,8 @@ static void ob_evict_all(void)
 /*
  * Kills the active client tasks, one by one: a signal to the process would kill the halting thread,
  * too. Returns 0 if all threads are out; else a number. Threads in transit are counted before and
- * after the walk: a new one joins the list of tasks before it leaves transit, and one that ends enters
- * transit before it leaves the list.
+ * after the walk: a new one joins the list of tasks before it leaves transit, and one that ends
+ * enters transit before it leaves the list.
  */
 static unsigned int ob_disturb_clients(void)
 {

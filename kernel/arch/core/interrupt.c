@@ -73,8 +73,8 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 
 /*
  * Takes the pending interrupts of this vCPU. `user`: in the place of a parked task. Interrupts are
- * on at entry, except in ob_kernel_preempt(), and on at return. The task stays on its vCPU. When the machine has stopped, a
- * carrier's thread does not return from here.
+ * on at entry, except in ob_kernel_preempt(), and on at return. The task stays on its vCPU. When
+ * the machine has stopped, a carrier's thread does not return from here.
  */
 void ob_interrupts_run(bool user)
 {
