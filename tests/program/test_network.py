@@ -90,6 +90,25 @@ def test_a_tree_in_and_out(share, work):
     assert not os.path.exists(os.path.join(server.export, "copy"))
 
 
+def test_nfs_3(work):
+    """Its mount service is found by the port mapper, or at the port that the name says."""
+    with servers.nfs_3(work, mount_port=20480) as server:
+        fill(server.export)
+        prefix = servers.beside(server.process)
+        name = f"nfs://{servers.HOST}{server.export}?vers=3"
+        out = os.path.join(work, "out")
+        program.good("cp", "-r", f"{name}:/", out, prefix=prefix)
+        same(server.export, out)
+        program.good("cp", "-r", out, f"{name}&mountport=20480:/copy", prefix=prefix)
+        same(out, os.path.join(server.export, "copy"))
+        program.good("rm", "-r", f"{name}:/copy", prefix=prefix)
+        assert not os.path.exists(os.path.join(server.export, "copy"))
+        program.bad("ls", f"{name}&mountport=20481:/", prefix=prefix,
+                    mentions=["connection refused"])
+        program.bad("ls", f"nfs://{servers.HOST}/nothing?vers=3:/", prefix=prefix,
+                    mentions=["/nothing"])
+
+
 def test_a_mount(share, work):
     server, name, options = share
     directory = os.path.join(work, "mounted")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Servers of NFS, SMB, 9p and NBD on the host's loopback interface, at free ports, without a change
-of the host. Each ends with its block.
+of the host. Each ends with its block. NFS 3 needs port 111, so it has a network of its own.
 """
 
 import contextlib
@@ -29,6 +29,26 @@ EXPORT {{
     Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash;
     SecType = sys; Protocols = 4; Transports = TCP; FSAL {{ Name = VFS; }}
 }}
+"""
+
+GANESHA_3 = """
+NFS_CORE_PARAM {{
+    NFS_Protocols = 3; NFS_Port = 2049; MNT_Port = {mount_port}; Bind_addr = 127.0.0.1;
+    Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false;
+    Plugins_Dir = "/usr/lib/x86_64-linux-gnu/ganesha";
+}}
+NFS_KRB5 {{ Active_krb5 = false; }}
+EXPORT {{
+    Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash;
+    SecType = sys; Protocols = 3; Transports = TCP; FSAL {{ Name = VFS; }}
+}}
+"""
+
+# In namespaces of network and mounts. Ganesha takes no address of a machine that has only loopback
+# addresses.
+WITH_PORT_MAPPER = """
+mount -t tmpfs none /run && mkdir /run/ganesha && ip link set lo up &&
+ip address add 10.77.0.1/32 dev lo && { rpcbind -f & } && exec "$@"
 """
 
 SAMBA = """
@@ -80,13 +100,15 @@ class Server:
 
 
 @contextlib.contextmanager
-def started(words: list, port: int, export: str, private: str):
+def started(words: list, port: int, export: str, private: str, is_ready=None):
+    """`is_ready`: whether it answers; by default, whether something listens at the port."""
     os.makedirs(private, exist_ok=True)
     with open(os.path.join(private, "output"), "wb") as output:
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        wait_until(lambda: process.poll() is not None or listens(port), f"{words[0]} listens")
+        wait_until(lambda: process.poll() is not None or
+                   (is_ready(process) if is_ready else listens(port)), f"{words[0]} listens")
         assert process.poll() is None, open(os.path.join(private, "output")).read()[-2000:]
         yield Server(process, port, export)
     finally:
@@ -116,6 +138,27 @@ def nfs(work: str, minors: str = "0,1,2"):
     words = ["ganesha.nfsd", "-F", "-f", write(os.path.join(private, "conf"), text),
              "-L", os.path.join(private, "log"), "-p", os.path.join(private, "pid")]
     return started(words, port, export, private)
+
+
+def beside(server: subprocess.Popen) -> list:
+    """What to put before a command, so that it runs in the server's network."""
+    return ["nsenter", f"--net=/proc/{server.pid}/ns/net"]
+
+
+def has_mount_service(server: subprocess.Popen) -> bool:
+    known = subprocess.run([*beside(server), "rpcinfo", "-p", HOST], capture_output=True,
+                           timeout=60, check=False)
+    return b"mountd" in known.stdout
+
+
+def nfs_3(work: str, mount_port: int):
+    """With a port mapper, in a network of its own: `beside()`."""
+    export, private = directories(work, "nfs-3")
+    text = GANESHA_3.format(export=export, mount_port=mount_port)
+    words = ["unshare", "--net", "--mount", "sh", "-c", WITH_PORT_MAPPER, "sh",
+             "ganesha.nfsd", "-F", "-f", write(os.path.join(private, "conf"), text),
+             "-L", os.path.join(private, "log"), "-p", os.path.join(private, "pid")]
+    return started(words, 2049, export, private, has_mount_service)
 
 
 def smb(work: str, user: str):
