@@ -139,9 +139,11 @@ impl RemoteMount {
     }
 
     fn nine_p(remote: &Remote, socket: i32, user: &str) -> Self {
+        // Requests come as the kernel's user, 0; or all as the named user.
+        let access = if user.is_empty() { "user" } else { "any" };
         let mut words = vec![
             format!("trans=fd,rfdno={socket},wfdno={socket}"),
-            format!("version=9p2000.L,access=any,cache=mmap,ignoreqv,{NINE_P_MESSAGE}"),
+            format!("version=9p2000.L,access={access},cache=mmap,ignoreqv,{NINE_P_MESSAGE}"),
             format!("aname=/{}", remote.export),
         ];
         if !user.is_empty() {
