@@ -3,21 +3,29 @@
 //! with messages.
 
 use crate::operand::Named;
-use outboard::walk::Start;
-pub use outboard::walk::{Entry, Step, Walk};
+use outboard::walk::{append, Start};
+pub use outboard::walk::{Entry, OpenDirectory, Step, Walk};
 use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::reported::Reported;
 use std::io;
+use std::sync::Arc;
 
 impl From<Named> for Start {
     fn from(named: Named) -> Self {
         Self {
-            directory: named.directory,
+            directory: Arc::new(named.directory),
             name: named.name,
             kind: named.stat.st_mode & libc::S_IFMT,
         }
     }
+}
+
+/// A path with a name after it.
+pub fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut joined = path.to_vec();
+    append(&mut joined, name);
+    joined
 }
 
 /// Texts of messages about a file of a walk.

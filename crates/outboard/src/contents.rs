@@ -102,6 +102,7 @@ impl Tree {
                 Step::Found(entry) if entry.is_directory() => {}
                 Step::Found(entry) => entry.directory.unlink_at(entry.name, 0)?,
                 Step::Left(entry) => entry.directory.unlink_at(entry.name, libc::AT_REMOVEDIR)?,
+                Step::Opened(_) => {}
                 Step::Failed(_, error) => return Err(error),
             }
         }
@@ -112,17 +113,14 @@ impl Tree {
     /// directory before what is in it, names in the order of their bytes. Symbolic links are not
     /// followed. The paths of the files begin with `path`.
     pub fn walk(&self, path: impl AsRef<Path>) -> io::Result<Files> {
-        let walk = self.walk_from(path.as_ref())?;
-        Ok(Files {
-            walk: walk.sorted(|_, _| true),
-        })
+        self.walk_from(path.as_ref()).map(|walk| Files { walk })
     }
 
     fn walk_from(&self, path: &Path) -> io::Result<Walk> {
         let (directory, name) = self.open_parent(path)?;
         let stat = directory.stat_at(&name, ITSELF)?;
         let start = Start {
-            directory,
+            directory: Arc::new(directory),
             name,
             kind: stat.st_mode & libc::S_IFMT,
         };
@@ -168,6 +166,7 @@ impl Iterator for Files {
         loop {
             match self.walk.next()? {
                 Step::Found(entry) => return Some(Ok(WalkEntry::of(&entry))),
+                Step::Opened(opened) => opened.names.sort(),
                 Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     let path = String::from_utf8_lossy(entry.path);

@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The walk through a tree, for everything that looks at or changes many files.
+//! The walk through a tree. Every command that visits many files uses it; two trees side by side
+//! are a [`PairWalk`] on two of it.
 //!
-//! The walk goes by open directories and names in them, never by paths: nothing in an image leads
-//! it elsewhere, and a file costs one lookup however deep it is. It keeps the directories on the
-//! way open (a kernel in this process allows a million files), and its own stack, so that a deep
-//! tree overflows none. It reads a directory to the end before it returns a file in there, so that
-//! the caller may empty the directory on the way.
+//! The walk uses open directories and names in them, never paths: nothing in an image leads it
+//! elsewhere, and a file costs one lookup at any depth. It keeps the directories on the way open (a
+//! kernel in this process allows a million files). Its stack is its own, so a deep tree overflows
+//! none. It reads a directory to the end before it returns a file in there, so the caller may empty
+//! the directory on the way.
+//!
+//! | step | when | the caller may |
+//! |---|---|---|
+//! | `Found` | for each file; for a directory before what is in it | `skip` the directory, or `enter` another one in its place |
+//! | `Opened` | for each directory that was entered | use the open directory; sort and drop names |
+//! | `Failed` | in place of `Opened`: the directory cannot be opened. After `Opened`: its listing ended with an error, and the names before it follow | |
+//! | `Left` | for each directory that was found and not skipped, after what is in it | remove the directory |
 
-use crate::directory::Listing;
+mod names;
+mod pairs;
+
+pub use names::Names;
+pub use pairs::{PairStep, PairWalk};
+
 use crate::Fd;
 use outboard_sys::libc;
 use std::collections::HashSet;
@@ -29,7 +42,7 @@ pub struct Entry<'a> {
     pub directory: &'a Arc<Fd>,
     /// In `directory`; empty for that itself.
     pub name: &'a CStr,
-    /// `S_IF*`, as the directory has it.
+    /// `S_IF*`, as the directory has it; 0 if that is not known.
     pub kind: u32,
     /// 0 where the walk began.
     pub depth: usize,
@@ -49,10 +62,21 @@ impl Entry<'_> {
     }
 }
 
+/// A directory that the walk has opened and listed.
+pub struct OpenDirectory<'a> {
+    /// The directory as it was found.
+    pub entry: Entry<'a>,
+    /// The directory, open for reading.
+    pub directory: &'a Arc<Fd>,
+    pub stat: &'a libc::stat,
+    /// The names that the walk will go through, in the order of the file system.
+    pub names: &'a mut Names,
+}
+
 /// Where a walk begins: a file by its directory and name, or what `directory` is open on, if the
 /// name is empty.
 pub struct Start {
-    pub directory: Fd,
+    pub directory: Arc<Fd>,
     pub name: CString,
     /// `S_IF*`.
     pub kind: u32,
@@ -71,28 +95,26 @@ impl Stop for () {
     }
 }
 
-/// A step of a walk.
+/// A step of a walk. The table at the head of this file tells when each comes.
 pub enum Step<'a> {
-    /// A file, or a directory before what is in it.
     Found(Entry<'a>),
-    /// A directory that was not skipped, after what is in it.
-    Left(Entry<'a>),
-    /// A directory of which not everything can be seen: it was found before, and is still left in
-    /// its time.
+    Opened(OpenDirectory<'a>),
     Failed(Entry<'a>, io::Error),
+    Left(Entry<'a>),
 }
 
 /// The action before the next name.
 enum Next {
     Nothing,
-    /// Go into the directory that was found.
+    /// Enter the directory that was found.
     Enter,
+    /// Enter this name in this directory in place of what was found.
+    EnterOther(Fd, CString),
+    /// Report the error that ended the listing of the directory that was opened.
+    Report(io::Error),
     /// Leave the directory that could not be entered.
     Leave,
 }
-
-/// Which names of a directory are seen; called with a name and its kind.
-type Filter = Box<dyn Fn(&[u8], u32) -> bool + Send>;
 
 /// A walk that is under way.
 pub struct Walk {
@@ -104,48 +126,65 @@ pub struct Walk {
     /// Device and inode of the directories that were met. In a broken image one may have several
     /// names, and so many that a walk through all of them would never end.
     entered: HashSet<(u64, u64)>,
-    filter: Option<Filter>,
+    follows_links: bool,
     buffer: Vec<u8>,
 }
 
 struct Level {
     directory: Arc<Fd>,
+    /// `None`: it only holds where the walk began.
+    stat: Option<libc::stat>,
     /// Length of its path.
     path: usize,
     names: Names,
 }
 
+/// Appends a name to a path.
+pub fn append(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
 impl Walk {
-    /// `path`: of where it begins, as the user wrote it.
+    /// `path`: of where it begins, as the user wrote it. If it is empty, paths are relative.
     pub fn new(start: impl Into<Start>, path: Vec<u8>, stop: impl Stop + Send + 'static) -> Self {
         let start = start.into();
         let mut names = Names::default();
-        names.push(start.kind, &start.name);
+        names.push(&start.name, start.kind);
         Self {
             stop: Box::new(stop),
             path,
             levels: vec![Level {
-                directory: Arc::new(start.directory),
+                directory: start.directory,
+                stat: None,
                 path: 0,
                 names,
             }],
             next: Next::Nothing,
             entered: HashSet::new(),
-            filter: None,
+            follows_links: false,
             buffer: vec![0; LISTING],
         }
     }
 
-    /// Goes through the names of each directory in their order, and sees only those that `filter`
-    /// lets pass.
-    pub fn sorted(mut self, filter: impl Fn(&[u8], u32) -> bool + Send + 'static) -> Self {
-        self.filter = Some(Box::new(filter));
+    /// Enters a directory each time that it is met, except inside of itself: the caller follows
+    /// symbolic links. Without this, the first way to a directory counts.
+    pub fn following_links(mut self) -> Self {
+        self.follows_links = true;
         self
     }
 
     /// Does not go into the directory that was found last.
     pub fn skip(&mut self) {
         self.next = Next::Nothing;
+    }
+
+    /// Goes into the directory `name` in `directory` in place of what was found last, as if it were
+    /// there.
+    pub fn enter_other(&mut self, directory: Fd, name: CString) {
+        self.next = Next::EnterOther(directory, name);
     }
 
     /// The next step. `None` at the end, or when it is to stop.
@@ -155,25 +194,32 @@ impl Walk {
         if self.stop.asked() {
             return None;
         }
-        match std::mem::replace(&mut self.next, Next::Nothing) {
-            Next::Nothing => {}
+        let depth = self.levels.len() - 1;
+        let result = match std::mem::replace(&mut self.next, Next::Nothing) {
+            Next::Nothing => return self.advance(),
             Next::Leave => return self.here().map(Step::Left),
-            Next::Enter => {
-                let depth = self.levels.len() - 1;
-                if let Err(error) = self.enter() {
-                    return Some(Step::Failed(self.entry(depth)?, error));
-                }
+            Next::Report(error) => return Some(Step::Failed(self.entry(depth - 1)?, error)),
+            Next::Enter => self.enter(None),
+            Next::EnterOther(directory, name) => self.enter(Some((directory, name))),
+        };
+        match result {
+            Err(error) if self.levels.len() - 1 == depth => Some(Step::Failed(self.here()?, error)),
+            Err(error) => {
+                self.next = Next::Report(error);
+                self.opened()
             }
+            Ok(()) => self.opened(),
         }
+    }
+
+    /// Goes on to the next name, or leaves the directory that has no more.
+    fn advance(&mut self) -> Option<Step<'_>> {
         let depth = self.levels.len() - 1;
         let level = self.levels.last_mut()?;
         if level.names.advance() {
             if depth > 0 {
                 self.path.truncate(level.path);
-                if !self.path.ends_with(b"/") {
-                    self.path.push(b'/');
-                }
-                self.path.extend_from_slice(level.names.name().to_bytes());
+                append(&mut self.path, level.names.name().to_bytes());
             }
             if level.names.kind() == libc::S_IFDIR {
                 self.next = Next::Enter;
@@ -197,139 +243,84 @@ impl Walk {
     /// one.
     fn entry(&self, depth: usize) -> Option<Entry<'_>> {
         let level = self.levels.get(depth)?;
-        Some(Entry {
-            path: &self.path,
-            directory: &level.directory,
-            name: level.names.name(),
-            kind: level.names.kind(),
-            depth,
-            last: level.names.at_last(),
-        })
+        Some(level.entry(&self.path, depth))
     }
 
-    /// Opens and lists the directory that was found. After an error of listing, what was listed
-    /// before it is gone through.
-    fn enter(&mut self) -> io::Result<()> {
-        let directory = match self.open() {
-            Ok(directory) => Arc::new(directory),
-            Err(error) => {
-                self.next = Next::Leave;
-                return Err(error);
-            }
-        };
+    /// The directory that was entered last.
+    fn opened(&mut self) -> Option<Step<'_>> {
+        let (level, above) = self.levels.split_last_mut()?;
+        let depth = above.len().checked_sub(1)?;
+        Some(Step::Opened(OpenDirectory {
+            entry: above[depth].entry(&self.path, depth),
+            directory: &level.directory,
+            stat: level.stat.as_ref()?,
+            names: &mut level.names,
+        }))
+    }
+
+    /// The names of the directory that was entered last; `None` if it could not be opened.
+    fn entered_names(&mut self) -> Option<&mut Names> {
+        match self.next {
+            Next::Leave => None,
+            _ => self.levels.last_mut().map(|level| &mut level.names),
+        }
+    }
+
+    /// Opens and lists the directory that was found, or another one. After an error of listing, the
+    /// walk goes through what was listed before it.
+    fn enter(&mut self, other: Option<(Fd, CString)>) -> io::Result<()> {
+        self.next = Next::Leave;
+        let (directory, stat) = self.open(other)?;
+        self.next = Next::Nothing;
         let mut names = Names::default();
         let result = names.read(&directory, &mut self.buffer, &*self.stop);
-        if let Some(filter) = &self.filter {
-            names = names.sorted(filter);
-        }
         self.levels.push(Level {
-            directory,
+            directory: Arc::new(directory),
+            stat: Some(stat),
             path: self.path.len(),
             names,
         });
         result
     }
 
-    fn open(&mut self) -> io::Result<Fd> {
+    fn open(&mut self, other: Option<(Fd, CString)>) -> io::Result<(Fd, libc::stat)> {
         let level = self.levels.last().expect("a directory was found in it");
-        let name = match level.names.name() {
-            name if name.is_empty() => c".",
-            name => name,
+        let (parent, name) = match &other {
+            Some((parent, name)) => (parent, name.as_c_str()),
+            None => (&*level.directory, level.names.name()),
         };
+        let name = if name.is_empty() { c"." } else { name };
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let directory = level.directory.open_at(name, flags, 0)?;
+        let directory = parent.open_at(name, flags, 0)?;
         let stat = directory.stat()?;
-        if !self.entered.insert((stat.st_dev, stat.st_ino)) {
-            let text = "the directory has two names";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        let error = |text| Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        if self.follows_links {
+            if self.levels.iter().any(|level| level.is(&stat)) {
+                return error("links lead to it from below: there would be no end");
+            }
+        } else if !self.entered.insert((stat.st_dev, stat.st_ino)) {
+            return error("the directory has two names");
         }
-        Ok(directory)
+        Ok((directory, stat))
     }
 }
 
-/// The names of a directory with their kinds, one after the other in one piece of memory: a kind's
-/// byte, the name, a NUL.
-#[derive(Default)]
-struct Names {
-    records: Vec<u8>,
-    /// Where the record is that the walk is at.
-    current: usize,
-    /// Where the one after it is.
-    next: usize,
-}
-
-impl Names {
-    fn push(&mut self, kind: u32, name: &CStr) {
-        self.records.push((kind >> 12) as u8);
-        self.records.extend_from_slice(name.to_bytes_with_nul());
-    }
-
-    /// Up to the end of the directory, or until the walk is to stop.
-    fn read(&mut self, directory: &Fd, buffer: &mut [u8], stop: &dyn Stop) -> io::Result<()> {
-        let mut listing = Listing::default();
-        while let Some(entries) = listing.next(directory, buffer)? {
-            if stop.asked() {
-                break;
-            }
-            for entry in entries {
-                let kind = match entry.kind {
-                    libc::DT_UNKNOWN => directory
-                        .stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)
-                        .map_or(0, |stat| stat.st_mode & libc::S_IFMT),
-                    kind => u32::from(kind) << 12,
-                };
-                self.push(kind, entry.name);
-            }
-        }
-        Ok(())
-    }
-
-    fn sorted(mut self, filter: &Filter) -> Self {
-        let mut names = Vec::new();
-        while self.advance() {
-            let (start, end) = (self.current, self.next);
-            if filter(self.name().to_bytes(), self.kind()) {
-                names.push(start..end);
-            }
-        }
-        names.sort_by(|a, b| {
-            let name = |range: &std::ops::Range<usize>| &self.records[range.start + 1..range.end];
-            name(a).cmp(name(b))
-        });
-        let records = names
-            .into_iter()
-            .flat_map(|range| self.records[range].iter().copied())
-            .collect();
-        Self {
-            records,
-            current: 0,
-            next: 0,
+impl Level {
+    /// The file that the walk is at in this directory.
+    fn entry<'a>(&'a self, path: &'a [u8], depth: usize) -> Entry<'a> {
+        Entry {
+            path,
+            directory: &self.directory,
+            name: self.names.name(),
+            kind: self.names.kind(),
+            depth,
+            last: self.names.at_last(),
         }
     }
 
-    /// Goes on to the next name, if there is one.
-    fn advance(&mut self) -> bool {
-        if self.next >= self.records.len() {
-            return false;
-        }
-        self.current = self.next;
-        self.next += 1 + self.name().to_bytes_with_nul().len();
-        true
-    }
-
-    fn name(&self) -> &CStr {
-        let bytes = self.records.get(self.current + 1..).unwrap_or_default();
-        CStr::from_bytes_until_nul(bytes).unwrap_or_default()
-    }
-
-    fn kind(&self) -> u32 {
-        self.records
-            .get(self.current)
-            .map_or(0, |kind| u32::from(*kind) << 12)
-    }
-
-    fn at_last(&self) -> bool {
-        self.next >= self.records.len()
+    fn is(&self, other: &libc::stat) -> bool {
+        let is = |stat: &libc::stat| (stat.st_dev, stat.st_ino) == (other.st_dev, other.st_ino);
+        self.stat.as_ref().is_some_and(is)
     }
 }
 
@@ -337,34 +328,46 @@ impl Names {
 mod tests {
     use super::*;
     use crate::tree::Tree;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
-    fn steps(root: &std::path::Path, mut configure: impl FnMut(Walk) -> Walk) -> Vec<String> {
+    pub(super) fn start(root: &Path) -> Start {
         let (directory, name) = Tree::host().open_parent(root).unwrap();
-        let start = Start {
-            directory,
+        Start {
+            directory: Arc::new(directory),
             name,
             kind: libc::S_IFDIR,
-        };
-        let mut walk = configure(Walk::new(start, b"T".to_vec(), ()));
-        let mut steps = Vec::new();
-        let shown = |entry: Entry| String::from_utf8(entry.path.to_vec()).unwrap();
-        while let Some(step) = walk.next() {
-            steps.push(match step {
-                Step::Found(entry) => format!("+{}", shown(entry)),
-                Step::Left(entry) => format!("-{}", shown(entry)),
-                Step::Failed(..) => "!".to_owned(),
-            });
         }
-        steps
     }
 
-    fn scratch(name: &str) -> PathBuf {
+    pub(super) fn scratch(name: &str) -> PathBuf {
         let root =
             std::env::temp_dir().join(format!("outboard-walk-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
         std::fs::create_dir(&root).unwrap();
         root
+    }
+
+    /// The steps of a walk. `arrange`: what to do with the names of each directory.
+    fn steps(mut walk: Walk, arrange: impl Fn(&mut Names)) -> Vec<String> {
+        let mut steps = Vec::new();
+        let shown = |entry: &Entry| String::from_utf8(entry.path.to_vec()).unwrap();
+        while let Some(step) = walk.next() {
+            steps.push(match step {
+                Step::Found(entry) => format!("+{}", shown(&entry)),
+                Step::Opened(opened) => {
+                    arrange(opened.names);
+                    assert!(opened.entry.is_directory() && opened.stat.st_nlink > 0);
+                    format!("({}", shown(&opened.entry))
+                }
+                Step::Left(entry) => format!("-{}", shown(&entry)),
+                Step::Failed(entry, _) => format!("!{}", shown(&entry)),
+            });
+        }
+        steps
+    }
+
+    fn walk(root: &Path) -> Walk {
+        Walk::new(start(root), b"T".to_vec(), ())
     }
 
     #[test]
@@ -373,21 +376,70 @@ mod tests {
         std::fs::create_dir_all(root.join("b/c")).unwrap();
         std::fs::write(root.join("b/a"), "").unwrap();
         std::fs::write(root.join("d"), "").unwrap();
-        let all = steps(&root, |walk| walk.sorted(|_, _| true));
+        let all = steps(walk(&root), Names::sort);
         std::fs::remove_dir_all(&root).unwrap();
         let expected = [
-            "+T", "+T/b", "+T/b/a", "+T/b/c", "-T/b/c", "-T/b", "+T/d", "-T",
+            "+T", "(T", "+T/b", "(T/b", "+T/b/a", "+T/b/c", "(T/b/c", "-T/b/c", "-T/b", "+T/d",
+            "-T",
         ];
         assert_eq!(all, expected);
     }
 
     #[test]
-    fn filters() {
+    fn dropped_names_are_not_visited() {
         let root = scratch("filter");
         std::fs::create_dir_all(root.join("b/c")).unwrap();
         std::fs::write(root.join("d"), "").unwrap();
-        let some = steps(&root, |walk| walk.sorted(|_, kind| kind == libc::S_IFDIR));
+        let directories = |names: &mut Names| names.retain(|_, kind| kind == libc::S_IFDIR);
+        let some = steps(walk(&root), directories);
         std::fs::remove_dir_all(&root).unwrap();
-        assert_eq!(some, ["+T", "+T/b", "+T/b/c", "-T/b/c", "-T/b", "-T"]);
+        let expected = [
+            "+T", "(T", "+T/b", "(T/b", "+T/b/c", "(T/b/c", "-T/b/c", "-T/b", "-T",
+        ];
+        assert_eq!(some, expected);
+    }
+
+    /// Walks through a tree and enters `root` in place of each symbolic link.
+    fn enter_for_links(root: &Path, mut walk: Walk) -> Vec<String> {
+        let mut steps = Vec::new();
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) if entry.kind == libc::S_IFLNK => {
+                    let (directory, name) = Tree::host().open_parent(root).unwrap();
+                    walk.enter_other(directory, name);
+                }
+                Step::Opened(OpenDirectory { entry, names, .. }) => {
+                    names.sort();
+                    steps.push(String::from_utf8(entry.path.to_vec()).unwrap());
+                }
+                Step::Failed(entry, error) => {
+                    let path = String::from_utf8_lossy(entry.path);
+                    steps.push(format!("{path}: {error}"));
+                }
+                Step::Found(_) | Step::Left(_) => {}
+            }
+        }
+        steps
+    }
+
+    #[test]
+    fn links_may_lead_to_a_directory_twice_but_not_into_itself() {
+        let root = scratch("links");
+        std::fs::create_dir_all(root.join("a")).unwrap();
+        for link in ["b/1", "b/2"] {
+            std::fs::create_dir_all(root.join("b")).unwrap();
+            std::os::unix::fs::symlink("../a", root.join(link)).unwrap();
+        }
+        let followed = enter_for_links(&root.join("a"), walk(&root).following_links());
+        let once = enter_for_links(&root.join("a"), walk(&root));
+        let endless = enter_for_links(&root, walk(&root).following_links());
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(followed, ["T", "T/a", "T/b", "T/b/1", "T/b/2"]);
+        let twice = |link: &str| format!("T/b/{link}: the directory has two names");
+        assert_eq!(once[..3], ["T", "T/a", "T/b"]);
+        assert_eq!(once[3..], [twice("1"), twice("2")]);
+        let end =
+            |link: &str| format!("T/b/{link}: links lead to it from below: there would be no end");
+        assert_eq!(endless[3..], [end("1"), end("2")]);
     }
 }

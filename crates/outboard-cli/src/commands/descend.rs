@@ -6,7 +6,7 @@ use outboard::{PathFd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{EntryText, Step, Walk};
+use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{OsStr, OsString};
@@ -84,7 +84,7 @@ impl Descend {
                 let first = look(tree, id, place.clone(), self.follow)?;
                 visit(&first)?;
                 match self.recursive && first.kind() == libc::S_IFDIR {
-                    true => below(&first, interrupt, &mut visit),
+                    true => visit_below(&first, interrupt, &mut visit),
                     false => Ok(()),
                 }
             },
@@ -92,26 +92,57 @@ impl Descend {
     }
 }
 
+/// A directory whose contents are visited.
+pub struct Below<'a> {
+    top: &'a VisitedFile<'a>,
+    /// Bytes of the image's name in the paths of the walk.
+    image: usize,
+}
+
+impl<'a> Below<'a> {
+    pub fn new(top: &'a VisitedFile<'a>) -> Self {
+        let path = top.place.path().as_os_str().len();
+        let image = top.place.operand().len() - path;
+        Self { top, image }
+    }
+
+    /// A walk that begins with the directory itself.
+    pub fn walk(&self, interrupt: &Interrupt) -> Result<Walk> {
+        let VisitedFile { tree, place, .. } = self.top;
+        let named = Named::find(tree, place, true)
+            .map_err(|error| self.top.failed("read directory", &error))?;
+        Ok(Walk::new(named, place.operand(), interrupt.clone()))
+    }
+
+    /// The place of a file of the walk.
+    pub fn place_of(&self, entry: &Entry) -> Place {
+        let path = PathBuf::from(OsStr::from_bytes(&entry.path[self.image..]));
+        self.top.place.with_path(path)
+    }
+
+    /// Opens a file of the walk.
+    pub fn open(&self, entry: &Entry) -> Result<VisitedFile<'a>> {
+        let opened = entry.directory.open_path_at(entry.name);
+        VisitedFile::new(self.top.tree, self.top.id, self.place_of(entry), opened)
+    }
+}
+
 /// Shows `visit` what is below a directory, in the order of names.
-fn below(
+fn visit_below(
     top: &VisitedFile,
     interrupt: &Interrupt,
     visit: &mut impl FnMut(&VisitedFile) -> Result<()>,
 ) -> Result<()> {
-    let named = Named::find(top.tree, &top.place, true)
-        .map_err(|error| top.failed("read directory", &error))?;
-    let operand = top.place.operand();
-    let image = operand.len() - top.place.path().as_os_str().len();
-    let mut walk = Walk::new(named, operand, interrupt.clone()).sorted(|_, _| true);
+    let below = Below::new(top);
+    let mut walk = below.walk(interrupt)?;
     let mut failures = Failures::default();
     while let Some(step) = walk.next() {
         match step {
             Step::Found(entry) if entry.depth > 0 => {
-                let path = PathBuf::from(OsStr::from_bytes(&entry.path[image..]));
-                let opened = entry.directory.open_path_at(entry.name);
-                let found = VisitedFile::new(top.tree, top.id, top.place.with_path(path), opened);
+                let found = below.open(&entry);
                 failures.take(found.and_then(|found| visit(&found)))?;
             }
+            Step::Opened(opened) => opened.names.sort(),
             Step::Found(_) | Step::Left(_) => {}
             Step::Failed(entry, error) => failures.tell(entry.failure("read directory", &error)),
         }
@@ -123,17 +154,4 @@ fn below(
 pub fn look(tree: &Tree, id: TreeId, place: Place, follow: bool) -> Result<VisitedFile<'_>> {
     let opened = tree.open_path(place.path(), follow);
     VisitedFile::new(tree, id, place, opened)
-}
-
-/// The names in a directory, sorted.
-pub fn children(tree: &Tree, place: &Place) -> Result<Vec<Place>> {
-    let names = tree.read_dir(place.path()).and_then(|entries| {
-        entries
-            .map(|entry| Ok(entry?.file_name().as_bytes().to_vec()))
-            .collect::<io::Result<Vec<Vec<u8>>>>()
-    });
-    let mut names =
-        names.map_err(|error| Error::of_file("cannot list", place.operand(), &error))?;
-    names.sort();
-    Ok(names.iter().map(|name| place.below(name)).collect())
 }

@@ -140,6 +140,7 @@ impl Usage<'_> {
                     add(&mut sums, sum);
                     self.show(&entry, sum)?;
                 }
+                Step::Opened(_) => {}
                 Step::Failed(entry, error) => {
                     self.failures.tell(entry.failure("read directory", &error));
                 }

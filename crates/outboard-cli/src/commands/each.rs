@@ -86,7 +86,7 @@ impl Change<'_> {
                         break;
                     }
                 }
-                Step::Left(_) => {}
+                Step::Opened(_) | Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     failures.tell(entry.failure("read directory", &error))
                 }

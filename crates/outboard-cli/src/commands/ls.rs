@@ -8,20 +8,22 @@ use crate::commands::operands::find_trees;
 use crate::output::Output;
 use crate::record::File;
 use clap::Args;
-use outboard::{DirEntry, FileType, ReadDir, Tree};
+use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::failure::Failure;
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::accounts::Accounts;
 use outboard_transfer::acl::{ACCESS, DEFAULT};
+use outboard_transfer::operand::{is_directory, is_link, Named};
+use outboard_transfer::walk::{join, Entry, OpenDirectory, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::cmp::Ordering;
-use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 /// List directories of an image
@@ -182,10 +184,33 @@ impl Line {
 }
 
 /// Whether there is an access control list among these attributes.
-fn has_list(names: io::Result<Vec<OsString>>) -> bool {
-    let lists = [ACCESS, DEFAULT].map(CStr::to_bytes);
-    let is_list = |name: &OsString| lists.contains(&name.as_bytes());
+fn has_list(names: io::Result<Vec<CString>>) -> bool {
+    let is_list = |name: &CString| [ACCESS, DEFAULT].contains(&name.as_c_str());
     names.is_ok_and(|names| names.iter().any(is_list))
+}
+
+fn xattrs_of(tree: &Tree, path: &Path) -> io::Result<Vec<CString>> {
+    let (directory, name) = tree.open_parent(path)?;
+    directory.xattrs_at(&name)
+}
+
+/// Facts of a directory.
+struct Found {
+    stat: libc::stat,
+    xattrs: io::Result<Vec<CString>>,
+}
+
+fn found(directory: &Fd) -> io::Result<Found> {
+    let stat = directory.stat()?;
+    let xattrs = directory.xattrs();
+    Ok(Found { stat, xattrs })
+}
+
+fn found_at(tree: &Tree, path: &Path) -> io::Result<Found> {
+    let directory = tree.open_path(path, true)?;
+    let stat = directory.stat()?;
+    let xattrs = directory.xattrs();
+    Ok(Found { stat, xattrs })
 }
 
 struct Listing<'a> {
@@ -215,7 +240,7 @@ impl Listing<'_> {
             match self.operand(session.tree(id), place) {
                 Ok(None) => directories.push((id, place)),
                 Ok(Some(line)) => files.push(line),
-                Err(error) => self.complain(place, &error),
+                Err(error) => self.complain(place.operand(), &error),
             }
         }
         if !files.is_empty() {
@@ -230,9 +255,9 @@ impl Listing<'_> {
     }
 
     /// Tells of something that could not be listed.
-    fn complain(&mut self, place: &Place, error: &io::Error) {
+    fn complain(&mut self, path: Vec<u8>, error: &io::Error) {
         self.failures
-            .tell(Failure::of_file("cannot list", place.operand(), error));
+            .tell(Failure::of_file("cannot list", path, error));
     }
 
     /// The line of an operand that is not a directory. A link to a directory counts as one
@@ -264,47 +289,29 @@ impl Listing<'_> {
             directory: false,
             stat: Some(*own.stat()),
             target,
-            access_list: self.options.is_long() && has_list(tree.xattrs(path)),
+            access_list: self.options.is_long() && has_list(xattrs_of(tree, path)),
             accounts: Rc::clone(&self.accounts),
         }))
     }
 
-    /// Lists a directory and, with -R, those below it, without recursion of this function: a deep
-    /// tree must not overflow the stack. In a broken image a directory may have several names, and
-    /// so many that going through all of them would never end: the first one counts.
+    /// Lists a directory and, with -R, those below it.
     fn tree(&mut self, tree: &Tree, place: &Place) -> Result<()> {
-        let mut waiting = vec![place.clone()];
-        let mut entered = HashSet::new();
-        while let Some(place) = waiting.pop() {
-            self.go_on()?;
-            let opened = tree
-                .read_dir(place.path())
-                .and_then(|entries| Ok((*entries.metadata()?.stat(), entries)));
-            let entries = match opened {
-                Ok((stat, _)) if !entered.insert((stat.st_dev, stat.st_ino)) => {
-                    let error = io::Error::other("the directory has two names");
-                    self.complain(&place, &error);
-                    continue;
-                }
-                Ok((_, entries)) => entries,
-                Err(error) => {
-                    self.complain(&place, &error);
-                    continue;
-                }
-            };
-            let mut lines = self.directory(entries, &place);
-            self.go_on()?;
-            if self.options.recursive {
-                let below = lines.iter().rev().filter(|line| line.directory);
-                waiting.extend(below.map(|line| place.below(&line.name)));
+        let top = match Named::find(tree, place, true) {
+            Ok(top) => top,
+            Err(error) => {
+                self.complain(place.operand(), &error);
+                return Ok(());
             }
-            if self.options.all && !self.output.is_json() {
-                let dots = [b".".as_slice(), b".."];
-                lines.splice(0..0, dots.map(|name| self.dot(tree, &place, name)));
+        };
+        let mut walk = Walk::new(top, place.operand(), self.interrupt.clone());
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Opened(opened) => self.directory(opened, tree, place)?,
+                Step::Failed(entry, error) => self.complain(entry.path.to_vec(), &error),
+                Step::Found(_) | Step::Left(_) => {}
             }
-            self.print(lines, Some(&place))?;
         }
-        Ok(())
+        self.go_on()
     }
 
     /// An error if the user wants to stop.
@@ -315,66 +322,82 @@ impl Listing<'_> {
         }
     }
 
-    /// The lines of a directory, sorted. A line whose facts are known in part is listed, too.
-    fn directory(&mut self, entries: ReadDir, place: &Place) -> Vec<Line> {
+    /// Lists a directory. With -R, the walk goes on through the directories in there, in the order
+    /// in which they are listed. A line whose facts are known in part is listed, too.
+    fn directory(&mut self, opened: OpenDirectory, tree: &Tree, top: &Place) -> Result<()> {
+        let OpenDirectory {
+            entry: Entry { path, .. },
+            directory,
+            names,
+            ..
+        } = opened;
         let mut lines = Vec::new();
-        for entry in entries {
-            if self.interrupt.asked() {
-                return Vec::new();
-            }
-            match entry {
-                Ok(entry)
-                    if entry.file_name().as_bytes().starts_with(b".") && !self.options.all => {}
-                Ok(entry) => lines.push(self.entry(&entry, place)),
-                Err(error) => self.complain(place, &error),
+        for (name, kind) in names.iter() {
+            self.go_on()?;
+            if self.options.all || !name.to_bytes().starts_with(b".") {
+                lines.push(self.line(path, directory, name, kind));
             }
         }
         self.options.sort(&mut lines);
-        lines
+        names.clear();
+        if self.options.recursive {
+            let below = lines.iter().filter(|line| line.directory);
+            for name in below.filter_map(|line| CString::new(line.name.as_slice()).ok()) {
+                names.push(&name, libc::S_IFDIR);
+            }
+        }
+        if self.options.all && !self.output.is_json() {
+            let above = match opened.entry.depth {
+                0 => found_at(tree, top.below(b"..").path()),
+                _ => found(opened.entry.directory),
+            };
+            let dots = [
+                self.dot(path, b".", found(directory)),
+                self.dot(path, b"..", above),
+            ];
+            lines.splice(0..0, dots);
+        }
+        self.print(lines, Some(path))
     }
 
-    fn entry(&mut self, entry: &DirEntry, place: &Place) -> Line {
-        let mut line = Line::new(entry.file_name().as_bytes());
+    fn line(&mut self, path: &[u8], directory: &Fd, name: &CStr, kind: u32) -> Line {
+        let mut line = Line::new(name.to_bytes());
         line.accounts = Rc::clone(&self.accounts);
-        line.access_list = self.options.is_long() && has_list(entry.xattrs());
+        line.access_list = self.options.is_long() && has_list(directory.xattrs_at(name));
+        line.directory = self.options.recursive && kind == libc::S_IFDIR;
         let needs_metadata = self.options.needs_metadata() || self.output.is_json();
-        let is_directory = if needs_metadata || self.colors.is_some() {
-            entry.metadata().map(|found| {
-                line.stat = Some(*found.stat());
-                if found.is_symlink() {
-                    line.target = entry.read_link().ok();
+        if !needs_metadata && self.colors.is_none() {
+            return line;
+        }
+        match directory.stat_at(name, libc::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                line.directory = is_directory(&stat);
+                if is_link(&stat) {
+                    line.target = directory.read_link_at(name).ok();
                 }
-                found.is_dir()
-            })
-        } else if self.options.recursive {
-            entry.file_type().map(|kind| kind == FileType::Directory)
-        } else {
-            Ok(false)
-        };
-        match is_directory {
-            Ok(directory) => line.directory = directory,
-            Err(error) => self.complain(&place.below(&line.name), &error),
+                line.stat = Some(stat);
+            }
+            Err(error) => self.complain(join(path, name.to_bytes()), &error),
         }
         line
     }
 
     /// The directory itself, or the one above, under the name that it has inside.
-    fn dot(&mut self, tree: &Tree, place: &Place, name: &[u8]) -> Line {
+    fn dot(&mut self, path: &[u8], name: &[u8], found: io::Result<Found>) -> Line {
         let mut line = Line::new(name);
         line.accounts = Rc::clone(&self.accounts);
-        let place = place.below(name);
-        match tree.metadata(place.path()) {
+        match found {
             Ok(found) => {
-                line.stat = Some(*found.stat());
-                line.access_list = self.options.is_long() && has_list(tree.xattrs(place.path()));
+                line.stat = Some(found.stat);
+                line.access_list = self.options.is_long() && has_list(found.xattrs);
             }
-            Err(error) => self.complain(&place, &error),
+            Err(error) => self.complain(join(path, name), &error),
         }
         line
     }
 
     /// Prints the lines of a directory, or those of operands that are none.
-    fn print(&mut self, lines: Vec<Line>, directory: Option<&Place>) -> Result<()> {
+    fn print(&mut self, lines: Vec<Line>, directory: Option<&[u8]>) -> Result<()> {
         if self.output.is_json() {
             let mut lines = lines.iter();
             return lines.try_for_each(|line| self.print_json(line, directory));
@@ -384,8 +407,7 @@ impl Listing<'_> {
         }
         self.started = true;
         if let Some(directory) = directory.filter(|_| self.headers) {
-            let path = directory.operand();
-            let mut header = format::name(&path, self.output.is_terminal());
+            let mut header = format::name(directory, self.output.is_terminal());
             header.push(b':');
             self.output.line(header)?;
         }
@@ -407,12 +429,12 @@ impl Listing<'_> {
     }
 
     /// Prints a file as JSON. One that could not be looked at was reported.
-    fn print_json(&mut self, line: &Line, directory: Option<&Place>) -> Result<()> {
+    fn print_json(&mut self, line: &Line, directory: Option<&[u8]>) -> Result<()> {
         let Some(stat) = &line.stat else {
             return Ok(());
         };
         let path = match directory {
-            Some(directory) => directory.below(&line.name).operand(),
+            Some(directory) => join(directory, &line.name),
             None => line.name.clone(),
         };
         let mut file = File::new(path, stat, line.target.as_deref(), &line.accounts);

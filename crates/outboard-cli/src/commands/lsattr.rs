@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard lsattr`, and the letters of inode flags.
 
-use super::descend::{children, look, VisitedFile};
+use super::descend::{look, Below, VisitedFile};
 use super::each::each_place;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_sandbox::error::{Failures, Result};
 use outboard_sandbox::format;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_transfer::walk::{Entry, EntryText, OpenDirectory, Step};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use serde::{Serialize, Serializer};
-use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -125,6 +125,10 @@ pub fn run(options: &Lsattr, session: &mut Session, output: &mut Output) -> Resu
     )
 }
 
+fn is_hidden(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b".")
+}
+
 /// The flags of a file.
 struct Flags<'a> {
     place: &'a Place,
@@ -186,16 +190,6 @@ impl Print for Flags<'_> {
     }
 }
 
-/// A step that is still to be done.
-enum Step {
-    /// A name of a directory.
-    Show(Place),
-    /// The contents of a directory.
-    List(Place),
-    /// An empty line.
-    Gap,
-}
-
 struct Listing<'a> {
     options: &'a Lsattr,
     interrupt: Interrupt,
@@ -209,73 +203,60 @@ impl Listing<'_> {
         if found.kind() != libc::S_IFDIR || self.options.directory {
             return self.line(&found);
         }
-        self.directory(tree, id, found.place)
+        self.directory(&found)
     }
 
-    /// Not recursive: a deep tree must not overflow the stack. In a broken image a directory
-    /// may have several names: the first one counts.
-    fn directory(&mut self, tree: &Tree, id: TreeId, place: Place) -> Result<()> {
-        let mut entered = HashSet::new();
-        let mut waiting = vec![Step::List(place)];
-        while let Some(step) = waiting.pop() {
-            if self.interrupt.asked() {
-                return Err(Error::Interrupted("interrupted".to_owned()));
+    fn directory(&mut self, top: &VisitedFile) -> Result<()> {
+        let below = Below::new(top);
+        let mut walk = below.walk(&self.interrupt)?;
+        while let Some(step) = walk.next() {
+            match step {
+                Step::Found(entry) if entry.depth > 0 => {
+                    let shown = self.show(&below, &entry);
+                    if self.failures.take(shown)? != Some(true) {
+                        walk.skip();
+                    }
+                }
+                Step::Opened(OpenDirectory { entry, names, .. }) => {
+                    self.dots(top, &below.place_of(&entry))?;
+                    names.retain(|name, _| self.options.all || !is_hidden(name));
+                    names.sort();
+                }
+                Step::Left(entry) if entry.depth > 0 => self.gap()?,
+                Step::Found(_) | Step::Left(_) => {}
+                Step::Failed(entry, error) => self.failures.tell(entry.failure("list", &error)),
             }
-            let done = match step {
-                Step::Gap => self.gap(),
-                Step::List(place) => self.list(tree, id, place, &mut entered, &mut waiting),
-                Step::Show(place) => self.show(tree, id, place, &mut waiting),
-            };
-            self.failures.take(done)?;
         }
-        Ok(())
+        self.interrupt.check()
     }
 
-    fn list(
-        &mut self,
-        tree: &Tree,
-        id: TreeId,
-        place: Place,
-        entered: &mut HashSet<(u64, u64)>,
-        waiting: &mut Vec<Step>,
-    ) -> Result<()> {
-        let found = look(tree, id, place, false)?;
-        if !entered.insert((found.stat.st_dev, found.stat.st_ino)) {
-            return Err(found.failed("list", &io::Error::other("it has two names")));
-        }
-        let mut places = children(tree, &found.place)?;
-        if self.options.all {
-            let dots = [b".".as_slice(), b".."];
-            places.splice(0..0, dots.map(|name| found.place.below(name)));
-        }
-        waiting.extend(places.into_iter().rev().map(Step::Show));
-        Ok(())
-    }
-
-    fn show(
-        &mut self,
-        tree: &Tree,
-        id: TreeId,
-        place: Place,
-        waiting: &mut Vec<Step>,
-    ) -> Result<()> {
-        let path = place.path().as_os_str().as_bytes();
-        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        if name.starts_with(b".") && !self.options.all {
+    /// Shows a directory itself and the one above, if names that begin with a dot are wanted.
+    fn dots(&mut self, top: &VisitedFile, place: &Place) -> Result<()> {
+        if !self.options.all {
             return Ok(());
         }
-        let dots = matches!(name, b"." | b"..");
-        let found = look(tree, id, place, false)?;
+        for name in [b".".as_slice(), b".."] {
+            let found = look(top.tree, top.id, place.below(name), false);
+            let line = found.and_then(|found| self.line(&found));
+            self.failures.take(line)?;
+        }
+        Ok(())
+    }
+
+    /// Shows a file. Returns whether to go into it.
+    fn show(&mut self, below: &Below, entry: &Entry) -> Result<bool> {
+        let found = below.open(entry)?;
         let directory = found.kind() == libc::S_IFDIR;
         if !directory && found.kind() != libc::S_IFREG {
-            return Ok(());
+            return Ok(false);
         }
         let line = self.line(&found);
-        if directory && self.options.recursive && !dots {
+        self.failures.take(line)?;
+        let enter = directory && self.options.recursive;
+        if enter {
             self.header(&found.place)?;
-            waiting.extend([Step::Gap, Step::List(found.place)]);
         }
-        line
+        Ok(enter)
     }
 
     /// An empty line after a directory. JSON has none.

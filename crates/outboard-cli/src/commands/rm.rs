@@ -83,6 +83,7 @@ pub fn remove_tree(top: Named, place: &Place, interrupt: &Interrupt) -> Result<(
     let mut staying = 0;
     while let Some(step) = walk.next() {
         let (entry, flags) = match step {
+            Step::Opened(_) => continue,
             Step::Found(entry) if entry.is_directory() => continue,
             Step::Found(entry) => (entry, 0),
             Step::Left(entry) if entry.depth < staying => {

@@ -14,7 +14,7 @@ use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 
 /// Show directories of an image as a tree
 #[derive(Args, Debug)]
@@ -126,11 +126,7 @@ impl Drawing<'_> {
         let id = session.open(place, false)?;
         let top = Named::find(session.tree(id), place, false)
             .map_err(|error| Error::of_file("cannot look at", place.operand(), &error))?;
-        let (hidden, only_directories) = (self.options.all, self.options.directories);
-        let mut walk =
-            Walk::new(top, place.operand(), interrupt.clone()).sorted(move |name, kind| {
-                (hidden || !name.starts_with(b".")) && (!only_directories || kind == libc::S_IFDIR)
-            });
+        let mut walk = Walk::new(top, place.operand(), interrupt.clone());
         let most = self
             .options
             .levels
@@ -145,6 +141,10 @@ impl Drawing<'_> {
                         walk.skip();
                     }
                 }
+                Step::Opened(opened) => {
+                    opened.names.retain(|name, kind| self.shows(name, kind));
+                    opened.names.sort();
+                }
                 Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     self.failures.tell(entry.failure("read directory", &error));
@@ -152,6 +152,11 @@ impl Drawing<'_> {
             }
         }
         Ok(())
+    }
+
+    fn shows(&self, name: &CStr, kind: u32) -> bool {
+        let hidden = name.to_bytes().starts_with(b".");
+        (self.options.all || !hidden) && (!self.options.directories || kind == libc::S_IFDIR)
     }
 
     fn found(&mut self, entry: &Entry) -> Result<()> {

@@ -3,14 +3,15 @@
 
 use super::attributes::{self, Named, Pair};
 use super::data::{copy_data, Buffer};
+use super::directory::Directory;
 use super::following::with_hint;
 use super::handle_cache::HandleCache;
 use super::links::{self, Links, Turn};
-use super::walk::Directory;
-use super::{join, Changes, Existing, Job, Options};
+use super::{Changes, Existing, Job, Options};
 use crate::claimed_size;
 use crate::exclusion::Exclusion;
 use crate::report::{Loss, NamePrinter, Report};
+use crate::walk::join;
 use outboard::Fd;
 use outboard_sandbox::failure::{self, ErrorKind};
 use outboard_sandbox::format::escaped;
@@ -36,6 +37,22 @@ pub struct Item {
 }
 
 impl Item {
+    /// A file in a directory, or what its name means elsewhere.
+    pub fn below(
+        directory: &Arc<Directory>,
+        name: &CStr,
+        elsewhere: Option<(Fd, CString)>,
+    ) -> Self {
+        Self {
+            directory: Arc::clone(directory),
+            name: name.to_owned(),
+            new_name: None,
+            elsewhere,
+            follow: false,
+            into_pipe: false,
+        }
+    }
+
     pub fn new_name(&self) -> &CStr {
         self.new_name.as_ref().unwrap_or(&self.name)
     }
@@ -85,7 +102,7 @@ pub struct Copier<'a> {
     pub changes: &'a Changes,
     pub excluded: &'a Exclusion,
     pub names: Option<&'a dyn NamePrinter>,
-    interrupt: &'a Interrupt,
+    pub interrupt: &'a Interrupt,
     pub report: &'a Report,
     /// The directory that paths of copies are relative to.
     pub base: Arc<Fd>,

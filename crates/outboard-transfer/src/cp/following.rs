@@ -4,8 +4,8 @@
 //! A link is resolved from the root of its own tree, as if that were `/`: no link of an image leads
 //! out of it. Each directory that such a copy enters has its path in that tree for this.
 
+use super::directory::Directory;
 use super::is_inside;
-use super::walk::Directory;
 use outboard::{Fd, System, Tree};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;

@@ -9,6 +9,7 @@ mod attributes;
 mod changes;
 mod copy;
 pub(crate) mod data;
+mod directory;
 mod following;
 pub(crate) mod handle_cache;
 mod links;
@@ -21,6 +22,7 @@ use crate::report::{NamePrinter, Report};
 pub use changes::{Changes, Owner, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
+use directory::Directory;
 use outboard::{Fd, Mount, System, Tree};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -35,7 +37,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use total::Total;
-use walk::{Directory, Walk};
+use walk::Sources;
 
 /// Which attributes of a source its copy gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,14 +283,14 @@ impl Way<'_> {
             job.operand.unwrap_or(&target.operand).to_owned(),
             Arc::clone(&self.used),
         );
-        let mut walk = Walk::new(&copier);
+        let mut sources = Sources::new(&copier);
         for source in &self.sources {
-            if let Err(error) = add_source(&mut walk, source, target, self.destination) {
+            if let Err(error) = add_source(&mut sources, source, target, self.destination) {
                 report.fail_known(error)?;
             }
         }
         let total = Total::find(&self.sources, job.excluded, job.interrupt);
-        total.beside(report, || walk.run(self.threads));
+        total.beside(report, || sources.copy(self.threads));
         match report.failures() {
             0 => Ok(()),
             _ => Err(Error::Told),
@@ -398,7 +400,7 @@ fn base_name(path: &Path) -> Option<CString> {
 }
 
 fn add_source<'a>(
-    walk: &mut Walk<'a>,
+    sources: &mut Sources<'a>,
     source: &CopySource<'a>,
     target: &CopyTarget,
     destination: &Place,
@@ -406,7 +408,7 @@ fn add_source<'a>(
     let (place, tree) = (source.place, source.tree);
     let shown = place.shown();
     let failed = |error: io::Error| Error::failed(format!("cannot copy {shown}"), &error);
-    let options = walk.options();
+    let options = sources.options();
     let follow = options.follow || ends_with_slash(place.path());
     let found = match follow {
         true => tree.canonicalize(place.path()),
@@ -454,16 +456,16 @@ fn add_source<'a>(
         Arc::clone(&target.directory),
         place.operand(),
         base_name(place.path()),
+        &path,
     );
-    if walk.excludes(&top, &name) {
+    if sources.excludes(&top, &name) {
         return Ok(());
     }
     if directory {
-        let top = top.resolved(walk.add_tree(tree), &path);
-        walk.add_directory(top, name, into);
+        sources.add_directory(tree, top, name, into);
     } else {
         let into = into.unwrap_or_else(|| name.clone());
-        walk.add_file(Item {
+        sources.add_file(Item {
             directory: Arc::new(top),
             name,
             new_name: Some(into),
@@ -495,19 +497,6 @@ fn is_inside(directory: &Fd, system: &System, stat: &libc::stat) -> io::Result<b
         last = Some(identity);
         here = here.open_at(c"..", flags, 0)?;
     }
-}
-
-/// A path in bytes with a name after it.
-fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
-    if path.is_empty() {
-        return name.to_vec();
-    }
-    let mut joined = path.to_vec();
-    if !joined.ends_with(b"/") {
-        joined.push(b'/');
-    }
-    joined.extend_from_slice(name);
-    joined
 }
 
 #[cfg(test)]

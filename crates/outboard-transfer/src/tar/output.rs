@@ -4,7 +4,7 @@
 use super::compression::{Compressor, Format};
 use super::directories::{clean, split};
 use super::pack::pack;
-use super::tree::{Choice, Folder, Start, Walk};
+use super::tree::{Choice, Folder, PackStart, PackedTree};
 use crate::report::Report;
 use outboard::{Fd, Mount, Tree};
 use outboard_sandbox::error::{Error, Result};
@@ -17,6 +17,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The output of the archive.
 pub struct ArchiveOutput {
@@ -50,13 +51,16 @@ fn find_starts(
     place: &Place,
     root: Fd,
     report: &Report,
-) -> Result<Vec<Start>> {
-    let folder = |fd, path: &[u8]| Folder {
-        fd,
-        path: path.to_vec(),
+) -> Result<Vec<PackStart>> {
+    let start = |fd, path: &[u8], name| PackStart {
+        folder: Folder {
+            fd: Arc::new(fd),
+            path: path.to_vec(),
+        },
+        name,
     };
     if paths.is_empty() {
-        return Ok(vec![Start::Folder(folder(root, b"./"))]);
+        return Ok(vec![start(root, b"", c".".to_owned())]);
     }
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let mut starts = Vec::new();
@@ -74,10 +78,10 @@ fn find_starts(
             Ok(parent)
         });
         match found {
-            Ok(fd) if path.is_empty() => starts.push(Start::Folder(folder(fd, b"./"))),
+            Ok(fd) if path.is_empty() => starts.push(start(fd, b"", c".".to_owned())),
             Ok(fd) => {
                 let end = path.len() - name.as_bytes().len();
-                starts.push(Start::Name(folder(fd, &path[..end]), name));
+                starts.push(start(fd, &path[..end], name));
             }
             Err(error) => {
                 report.fail_reading("cannot read", place.below(&path).operand(), &error);
@@ -145,7 +149,7 @@ pub(crate) fn pack_from(
         let space = mount.space();
         report.expect(space.map_or(0, |space| space.size.saturating_sub(space.free)));
     }
-    let walk = Walk {
+    let packed = PackedTree {
         choice,
         report,
         interrupt,
@@ -154,7 +158,7 @@ pub(crate) fn pack_from(
     let target = open()?;
     let threads = source.threads;
     let written = Compressor::new(format, &target.file, threads).and_then(|mut output| {
-        pack(&walk, starts, threads, &mut output)?;
+        pack(&packed, starts, threads, &mut output)?;
         output.finish()?.flush()
     });
     report.print_losses();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Packs a tree into an archive.
 //!
-//! One thread walks the tree ([`Walk`]) and collects files in batches. Several threads encode
+//! One thread walks the tree ([`PackedTree`]) and collects files in batches. Several threads encode
 //! batches, each into a stretch of the archive ([`Packer`]). One thread writes the stretches in
 //! their order ([`Writer`]). Each stretch has a short channel of its own. So memory is bounded, and
 //! the thread with the first stretch never has to wait.
@@ -9,7 +9,7 @@
 use super::encode::ArchiveEntry;
 use super::header::{padding, BLOCK};
 use super::sparse::{Map, Parts};
-use super::tree::{Folder, Item, Start, Walk};
+use super::tree::{Folder, PackItem, PackStart, PackedTree};
 use crate::claimed_size;
 use crate::cp::data::Trail;
 use crate::cp::queue::Queue;
@@ -63,7 +63,7 @@ enum Out {
 }
 
 struct Batch {
-    items: Vec<Item>,
+    items: Vec<PackItem>,
     out: SyncSender<Out>,
 }
 
@@ -92,8 +92,8 @@ impl Chunks {
 
 /// Packs trees into an archive. An error is a write error.
 pub fn pack(
-    walk: &Walk,
-    starts: Vec<Start>,
+    tree: &PackedTree,
+    starts: Vec<PackStart>,
     threads: u32,
     output: &mut impl Write,
 ) -> io::Result<()> {
@@ -103,7 +103,7 @@ pub fn pack(
         let (order, stretches) = sync_channel(AHEAD);
         scope.spawn(|| {
             let _closing = queue.closing();
-            give_batches(walk, starts, &queue, order);
+            give_batches(tree, starts, &queue, order);
         });
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
@@ -111,8 +111,8 @@ pub fn pack(
                 while let Some(batch) = queue.take() {
                     let chunk = chunks.take();
                     let mut packer = Packer {
-                        walk,
-                        report: walk.report,
+                        tree,
+                        report: tree.report,
                         chunks: &chunks,
                         chunk,
                         out: &batch.out,
@@ -125,14 +125,14 @@ pub fn pack(
         let mut writer = Writer {
             output,
             chunks: &chunks,
-            report: walk.report,
+            report: tree.report,
             written: 0,
             padding: PADDING,
             names: HashMap::new(),
         };
         writer.run(&stretches)?;
         // After an interrupt or a panic the stretches end too early, without an error.
-        if walk.interrupt.asked() || queue.is_broken() {
+        if tree.interrupt.asked() || queue.is_broken() {
             return Err(io::Error::from(io::ErrorKind::Interrupted));
         }
         writer.finish()
@@ -140,17 +140,17 @@ pub fn pack(
 }
 
 fn give_batches(
-    walk: &Walk,
-    starts: Vec<Start>,
+    tree: &PackedTree,
+    starts: Vec<PackStart>,
     queue: &Queue<Batch>,
     order: SyncSender<Receiver<Out>>,
 ) {
     let mut items = Vec::new();
-    let send = |items: Vec<Item>| {
+    let send = |items: Vec<PackItem>| {
         let (out, stretch) = sync_channel(CHUNKS);
         queue.give(Batch { items, out }) && order.send(stretch).is_ok()
     };
-    walk.run(starts, &mut |item| {
+    tree.for_each(starts, &mut |item| {
         items.push(item);
         items.len() < BATCH || send(std::mem::take(&mut items))
     });
@@ -164,7 +164,7 @@ struct Gone;
 
 /// A thread that encodes batches into stretches of the archive.
 struct Packer<'a> {
-    walk: &'a Walk<'a>,
+    tree: &'a PackedTree<'a>,
     report: &'a Report,
     chunks: &'a Chunks,
     chunk: Chunk,
@@ -180,18 +180,18 @@ struct FileMetadata {
 }
 
 impl Packer<'_> {
-    fn run(&mut self, items: &[Item]) -> Result<(), Gone> {
+    fn run(&mut self, items: &[PackItem]) -> Result<(), Gone> {
         for item in items {
             match item {
-                Item::Folder(folder) => self.folder(folder)?,
-                Item::Name(folder, name) => self.name(folder, name)?,
+                PackItem::Folder(folder) => self.folder(folder)?,
+                PackItem::Name(folder, name) => self.name(folder, name)?,
             }
         }
         self.flush()
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
-        if self.walk.interrupt.asked() {
+        if self.tree.interrupt.asked() {
             return Err(Gone);
         }
         if self.chunk.used == 0 {
@@ -233,7 +233,7 @@ impl Packer<'_> {
 
     fn fail(&self, path: &[u8], error: &io::Error) {
         self.report
-            .fail_reading("cannot read", self.walk.path_of(path), error);
+            .fail_reading("cannot read", self.tree.path_of(path), error);
     }
 
     fn folder(&mut self, folder: &Folder) -> Result<(), Gone> {
@@ -247,7 +247,7 @@ impl Packer<'_> {
         });
         match found {
             Ok(mut found) => {
-                self.walk.choice.changes.apply(&mut found.stat);
+                self.tree.choice.changes.apply(&mut found.stat);
                 self.report.count_file();
                 self.put(&found.entry(&folder.path).headers())
             }
@@ -263,11 +263,11 @@ impl Packer<'_> {
         match self.look(folder, name, &path) {
             Ok((mut found, file)) => match found.stat.st_mode & libc::S_IFMT {
                 libc::S_IFSOCK => {
-                    self.report.lose(Loss::Socket, || self.walk.shown(&path));
+                    self.report.lose(Loss::Socket, || self.tree.shown(&path));
                     Ok(())
                 }
                 _ => {
-                    self.walk.choice.changes.apply(&mut found.stat);
+                    self.tree.choice.changes.apply(&mut found.stat);
                     self.report.count_file();
                     self.linked(path, &found, file)
                 }
@@ -326,7 +326,7 @@ impl Packer<'_> {
     ) -> Vec<(CString, Vec<u8>)> {
         let mut names = names.unwrap_or_else(|error| {
             if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
-                let shown = || format!("{} (all: {error})", self.walk.shown(path));
+                let shown = || format!("{} (all: {error})", self.tree.shown(path));
                 self.report.lose(Loss::Attribute, shown);
             }
             Vec::new()
@@ -339,7 +339,7 @@ impl Packer<'_> {
                 Ok(value) => xattrs.push((name, value)),
                 Err(_) => self
                     .report
-                    .lose(Loss::of_xattr(&name), || self.walk.shown(path)),
+                    .lose(Loss::of_xattr(&name), || self.tree.shown(path)),
             }
         }
         xattrs
@@ -394,7 +394,7 @@ impl Packer<'_> {
     /// Ends a file whose rest cannot be read.
     fn pad(&mut self, path: &[u8], length: u64) -> Result<(), Gone> {
         self.flush()?;
-        let padding = Out::Padding(length, self.walk.shown(path));
+        let padding = Out::Padding(length, self.tree.shown(path));
         self.out.send(padding).map_err(|_| Gone)
     }
 

@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The walk through a tree to pack: in the order of the archive, a directory before its entries.
+//! The files of a tree in the order of the archive: a directory before its entries.
 //!
-//! Commands that visit one file at a time share [`outboard::walk`]. That walk opens a directory
-//! after it has returned the directory, and reports one that cannot be opened. Here each directory
-//! is returned open: packers on other threads read its attributes from the same descriptor, and
-//! pack a directory that cannot be opened by its name.
+//! Each directory is handed over open: packers on other threads read its attributes and its files.
 
 use super::changes::Changes;
 use crate::exclusion::Exclusion;
 use crate::report::Report;
-use outboard::{Fd, Listing};
+use outboard::walk::{Entry, Start, Step, Walk};
+use outboard::Fd;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
-use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsString};
-use std::io;
 use std::sync::Arc;
-
-/// Bytes of directory entries that are read at once.
-const LISTING: usize = 64 * 1024;
 
 /// An open directory.
 pub struct Folder {
-    pub fd: Fd,
-    /// Its path in the archive, with a slash at its end.
+    pub fd: Arc<Fd>,
+    /// Its path in the archive: empty, or with a slash at its end.
     pub path: Vec<u8>,
 }
 
@@ -36,18 +29,17 @@ impl Folder {
 }
 
 /// A file to pack.
-pub enum Item {
+pub enum PackItem {
     Folder(Arc<Folder>),
     /// A file that is no directory.
     Name(Arc<Folder>, CString),
 }
 
-/// The start of a walk.
-pub enum Start {
-    /// A directory, with all below it.
-    Folder(Folder),
-    /// A name in one, with all below it.
-    Name(Folder, CString),
+/// A file that is packed, with all below it.
+pub struct PackStart {
+    pub folder: Folder,
+    /// "." for the directory itself.
+    pub name: CString,
 }
 
 /// Which files the walk leaves out, and in which order it goes.
@@ -63,70 +55,85 @@ pub struct Choice {
     pub changes: Changes,
 }
 
-/// A directory whose names are being walked.
-struct Level {
-    folder: Arc<Folder>,
-    names: std::vec::IntoIter<(CString, bool)>,
-}
-
-pub struct Walk<'a> {
+/// The tree that is packed.
+pub struct PackedTree<'a> {
     pub choice: &'a Choice,
     pub report: &'a Report,
     pub interrupt: &'a Interrupt,
-    /// The directory that is walked, as the user would write it.
+    /// The directory that is packed, as the user would write it.
     pub place: &'a Place,
 }
 
-impl Walk<'_> {
+impl PackedTree<'_> {
     /// Hands every file to `give`, which returns whether to go on.
-    pub fn run(&self, starts: Vec<Start>, give: &mut dyn FnMut(Item) -> bool) {
+    pub fn for_each(&self, starts: Vec<PackStart>, give: &mut dyn FnMut(PackItem) -> bool) {
         for start in starts {
-            if !self.run_from(start, give) {
+            if !self.from(start, give) {
                 return;
             }
         }
     }
 
-    fn run_from(&self, start: Start, give: &mut dyn FnMut(Item) -> bool) -> bool {
-        let mut entered = HashSet::new();
-        let mut levels = Vec::new();
-        match start {
-            Start::Folder(folder) => levels.extend(self.enter(folder, &mut entered, give)),
-            Start::Name(folder, name) => {
-                let path = folder.path_of(&name);
-                if self.choice.excluded.excludes(&path) {
-                    return true;
-                }
-                match self.open(&folder, &name, path) {
-                    Some(below) => levels.extend(self.enter(below, &mut entered, give)),
-                    None => return give(Item::Name(Arc::new(folder), name)),
-                }
-            }
+    fn from(&self, start: PackStart, give: &mut dyn FnMut(PackItem) -> bool) -> bool {
+        let PackStart { folder, name } = start;
+        let path = folder.path_of(&name);
+        if name.as_c_str() != c"." && self.choice.excluded.excludes(&path) {
+            return true;
         }
-        while let Some(level) = levels.last_mut() {
-            if self.interrupt.asked() {
+        let found = folder.fd.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW);
+        let start = Start {
+            directory: Arc::clone(&folder.fd),
+            name,
+            // The packer reports what cannot be found.
+            kind: found.map_or(0, |stat| stat.st_mode & libc::S_IFMT),
+        };
+        let mut walk = Walk::new(start, path, self.interrupt.clone());
+        // At each depth, the directory that holds the entry there.
+        let mut folders = vec![Arc::new(folder)];
+        while let Some(step) = walk.next() {
+            let member = match step {
+                Step::Found(entry) if entry.depth > 0 && self.excludes(&entry) => {
+                    walk.skip();
+                    continue;
+                }
+                Step::Found(entry) if entry.is_directory() => continue,
+                Step::Found(entry) => name_in(&folders, &entry),
+                Step::Opened(opened) => {
+                    if self.choice.sorted {
+                        opened.names.sort();
+                    }
+                    let folder = Arc::new(Folder {
+                        fd: Arc::clone(opened.directory),
+                        path: [opened.entry.path, b"/"].concat(),
+                    });
+                    folders.push(Arc::clone(&folder));
+                    PackItem::Folder(folder)
+                }
+                Step::Failed(entry, error) => {
+                    let opened = folders.len() > entry.depth + 1;
+                    if !opened && error.raw_os_error().is_some() {
+                        // It may be no directory any more. The packer tries, and reports errors.
+                        name_in(&folders, &entry)
+                    } else {
+                        let path = self.path_of(&[entry.path, b"/"].concat());
+                        self.report.fail_reading("cannot list", path, &error);
+                        continue;
+                    }
+                }
+                Step::Left(entry) => {
+                    folders.truncate(entry.depth + 1);
+                    continue;
+                }
+            };
+            if !give(member) {
                 return false;
             }
-            let Some((name, directory)) = level.names.next() else {
-                levels.pop();
-                continue;
-            };
-            let folder = &level.folder;
-            let path = folder.path_of(&name);
-            if self.choice.excluded.excludes(&path) {
-                continue;
-            }
-            let opened = match directory {
-                true => self.open(folder, &name, path),
-                false => None,
-            };
-            if let Some(below) = opened {
-                levels.extend(self.enter(below, &mut entered, give));
-            } else if !give(Item::Name(Arc::clone(folder), name)) {
-                return false;
-            }
         }
-        true
+        !self.interrupt.asked()
+    }
+
+    fn excludes(&self, entry: &Entry) -> bool {
+        self.choice.excluded.excludes(entry.path)
     }
 
     /// A path as the user would write it.
@@ -143,76 +150,8 @@ impl Walk<'_> {
     pub fn shown(&self, path: &[u8]) -> String {
         escaped(&self.path_of(path))
     }
-
-    /// Opens a directory. `None`: it is none, or the packer will report the error.
-    fn open(&self, parent: &Folder, name: &CStr, mut path: Vec<u8>) -> Option<Folder> {
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-        let fd = parent.fd.open_at(name, flags, 0).ok()?;
-        path.push(b'/');
-        Some(Folder { fd, path })
-    }
-
-    /// Hands over a directory, and lists it.
-    fn enter(
-        &self,
-        folder: Folder,
-        entered: &mut HashSet<(u64, u64)>,
-        give: &mut dyn FnMut(Item) -> bool,
-    ) -> Option<Level> {
-        let folder = Arc::new(folder);
-        let cannot = |error: &io::Error| {
-            let path = self.path_of(&folder.path);
-            self.report.fail_reading("cannot list", path, error);
-        };
-        match folder.fd.stat() {
-            Ok(stat) if entered.insert((stat.st_dev, stat.st_ino)) => {}
-            Ok(_) => {
-                cannot(&io::Error::other("the directory has two names"));
-                return None;
-            }
-            Err(error) => {
-                cannot(&error);
-                return None;
-            }
-        }
-        if !give(Item::Folder(Arc::clone(&folder))) {
-            return None;
-        }
-        let (mut names, result) = list(&folder.fd, self.interrupt);
-        if let Err(error) = result {
-            cannot(&error);
-        }
-        if self.choice.sorted {
-            names.sort_unstable();
-        }
-        let names = names.into_iter();
-        Some(Level { folder, names })
-    }
 }
 
-/// Names, and whether each is a directory; after an error or an interrupt, the names before it.
-fn list(directory: &Fd, interrupt: &Interrupt) -> (Vec<(CString, bool)>, io::Result<()>) {
-    let mut names = Vec::new();
-    let mut buffer = vec![0; LISTING];
-    let mut listing = Listing::default();
-    loop {
-        match listing.next(directory, &mut buffer) {
-            Ok(_) if interrupt.asked() => return (names, Ok(())),
-            Ok(Some(entries)) => names.extend(entries.map(|entry| {
-                let directory = is_directory(directory, entry.name, entry.kind);
-                (entry.name.to_owned(), directory)
-            })),
-            Ok(None) => return (names, Ok(())),
-            Err(error) => return (names, Err(error)),
-        }
-    }
-}
-
-fn is_directory(parent: &Fd, name: &CStr, kind: u8) -> bool {
-    if kind != libc::DT_UNKNOWN {
-        return kind == libc::DT_DIR;
-    }
-    parent
-        .stat_at(name, libc::AT_SYMLINK_NOFOLLOW)
-        .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR)
+fn name_in(folders: &[Arc<Folder>], entry: &Entry) -> PackItem {
+    PackItem::Name(Arc::clone(&folders[entry.depth]), entry.name.to_owned())
 }

@@ -29,10 +29,7 @@ pub fn same_contents(comparison: &Comparison, pair: &Pair) {
             path: pair.path.clone(),
             what: What::Contents(offset),
         }),
-        Err((index, error)) => {
-            let side = &comparison.sides[index];
-            comparison.findings.trouble(side, &pair.path, &error);
-        }
+        Err((index, error)) => comparison.trouble(index, &pair.path, &error),
     }
 }
 

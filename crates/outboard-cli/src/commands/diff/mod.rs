@@ -13,6 +13,7 @@ use crate::commands::uses;
 use crate::output::Output;
 use clap::{Args, ValueEnum};
 use difference::{Difference, Line};
+use outboard::walk::Start;
 use outboard::{Fd, System};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::Failure;
@@ -21,10 +22,10 @@ use outboard_sandbox::reported::{report, Reported};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// Compare two trees of files: names, types, modes, owners, attributes, contents
 ///
@@ -72,13 +73,6 @@ impl Findings {
         let mut differences = self.differences.lock().expect("no thread panics");
         differences.push(difference);
     }
-
-    fn trouble(&self, side: &Side, path: &[u8], error: &io::Error) {
-        let place = side.place_of(path);
-        let trouble = Failure::of_file("cannot compare", place.operand(), error).into();
-        let mut troubles = self.troubles.lock().expect("no thread panics");
-        troubles.push(trouble);
-    }
 }
 
 /// One of the two trees.
@@ -94,6 +88,16 @@ impl Side {
             path => self.place.below(path),
         }
     }
+
+    /// Where the walk through the tree begins.
+    fn start(&self) -> io::Result<Start> {
+        let kind = self.root.stat()?.st_mode & libc::S_IFMT;
+        Ok(Start {
+            directory: Arc::new(self.root.duplicate()?),
+            name: CString::default(),
+            kind,
+        })
+    }
 }
 
 /// Data that the threads share.
@@ -102,6 +106,16 @@ struct Comparison<'a> {
     sides: [Side; 2],
     findings: Findings,
     interrupt: Interrupt,
+}
+
+impl Comparison<'_> {
+    /// Notes that a file of one tree cannot be compared.
+    fn trouble(&self, side: usize, path: &[u8], error: &io::Error) {
+        let place = self.sides[side].place_of(path);
+        let trouble = Failure::of_file("cannot compare", place.operand(), error).into();
+        let mut troubles = self.findings.troubles.lock().expect("no thread panics");
+        troubles.push(trouble);
+    }
 }
 
 impl Diff {

@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Two trees side by side: pairs of files that have the same path.
-//!
-//! Commands that visit one tree share [`outboard::walk`]. Here each step opens two directories and
-//! merges their names. A directory is entered only if the other tree has one at the same path.
+//! Goes through two trees side by side, and compares files that have the same path.
 
 use super::contents::{same_contents, Pair};
 use super::difference::{Difference, Value, What};
 use super::{is_excluded, Comparison, Ignored};
-use outboard::{Fd, PathFd, ReadDir};
+use outboard::walk::{Entry, PairStep, PairWalk};
+use outboard::PathFd;
 use outboard_transfer::cp::queue::Queue;
+use outboard_transfer::operand::base_name;
 use outboard_transfer::other_forms;
-use std::collections::{BTreeSet, HashSet};
-use std::ffi::{CStr, CString};
+use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::io;
-use std::sync::Arc;
 
 /// Pairs of files whose contents wait to be compared.
 const WAITING: usize = 256;
 
-/// Two directories with the same path.
-struct Directories {
-    open: [Arc<Fd>; 2],
-    /// The name in them; empty: they themselves.
-    name: CString,
-    path: Vec<u8>,
-}
-
-struct Walk<'a> {
+/// The thread that compares all but contents.
+struct Comparer<'a> {
     comparison: &'a Comparison<'a>,
+    /// Files whose contents are to be compared.
     queue: &'a Queue<Pair>,
-    waiting: Vec<Directories>,
-    /// Directories of both trees that were entered: a broken image may have several names for one.
-    entered: HashSet<(usize, u64, u64)>,
 }
 
 /// Compares everything, contents with so many threads.
@@ -45,13 +34,11 @@ pub fn run(comparison: &Comparison, threads: u32) {
                 }
             });
         }
-        let mut walk = Walk {
+        let comparer = Comparer {
             comparison,
             queue: &queue,
-            waiting: Vec::new(),
-            entered: HashSet::new(),
         };
-        walk.all();
+        comparer.trees();
         queue.close();
     });
 }
@@ -63,11 +50,7 @@ fn both<T>(
     mut get: impl FnMut(usize) -> io::Result<T>,
 ) -> Option<[T; 2]> {
     let mut side = |index: usize| {
-        let tell = |error| {
-            comparison
-                .findings
-                .trouble(&comparison.sides[index], path, &error);
-        };
+        let tell = |error| comparison.trouble(index, path, &error);
         get(index).map_err(tell).ok()
     };
     let left = side(0);
@@ -75,27 +58,29 @@ fn both<T>(
     Some([left?, right?])
 }
 
-fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    match directory {
-        b"" => name.to_vec(),
-        directory => [directory, b"/", name].concat(),
-    }
-}
-
-impl Walk<'_> {
-    fn all(&mut self) {
-        let sides = &self.comparison.sides;
-        let Some([left, right]) = both(self.comparison, b"", |index| {
-            sides[index].root.duplicate().map(Arc::new)
-        }) else {
+impl Comparer<'_> {
+    fn trees(&self) {
+        let comparison = self.comparison;
+        let Some(starts) = both(comparison, b"", |index| comparison.sides[index].start()) else {
             return;
         };
-        self.pair(&[left, right], c"", Vec::new());
-        while let Some(directories) = self.waiting.pop() {
-            if self.comparison.interrupt.asked() {
-                return;
+        let excluded = |path: &[u8]| is_excluded(comparison.options, base_name(path));
+        let mut walk = PairWalk::new(starts, comparison.interrupt.clone());
+        while let Some(step) = walk.next() {
+            match step {
+                PairStep::Both(entries) => {
+                    let path = entries[0].path;
+                    let excluded = !path.is_empty() && excluded(path);
+                    if excluded || !self.pair(&entries) {
+                        walk.skip();
+                    }
+                }
+                PairStep::Only(side, path) if !excluded(path) => {
+                    self.differ(path, What::OnlyIn(side));
+                }
+                PairStep::Only(..) => {}
+                PairStep::Failed(side, path, error) => comparison.trouble(side, path, &error),
             }
-            self.directories(&directories);
         }
     }
 
@@ -113,81 +98,49 @@ impl Walk<'_> {
         }
     }
 
-    fn directories(&mut self, directories: &Directories) {
-        let Directories { open, name, path } = directories;
+    /// Compares two files of the same path. Returns whether both are directories.
+    fn pair(&self, entries: &[Entry; 2]) -> bool {
         let comparison = self.comparison;
-        let Some([left, right]) = both(comparison, path, |index| {
-            let name = if name.is_empty() {
-                c"."
-            } else {
-                name.as_c_str()
-            };
-            let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-            let directory = open[index].open_at(name, flags, 0)?;
-            let stat = directory.stat()?;
-            if !self.entered.insert((index, stat.st_dev, stat.st_ino)) {
-                return Err(io::Error::other("the directory has two names"));
-            }
-            Ok((names(directory.duplicate()?)?, Arc::new(directory)))
-        }) else {
-            return;
-        };
-        let ((left, left_open), (right, right_open)) = (left, right);
-        let open = [left_open, right_open];
-        for name in left.union(&right) {
-            if is_excluded(comparison.options, name.to_bytes()) {
-                continue;
-            }
-            let path = join(path, name.to_bytes());
-            match (left.contains(name), right.contains(name)) {
-                (true, true) => self.pair(&open, name, path),
-                (in_left, _) => self.differ(&path, What::OnlyIn(usize::from(!in_left))),
-            }
-        }
-    }
-
-    /// Compares two files of the same name.
-    fn pair(&mut self, open: &[Arc<Fd>; 2], name: &CStr, path: Vec<u8>) {
-        let comparison = self.comparison;
-        let Some(files) = both(comparison, &path, |index| {
+        let path = entries[0].path;
+        let Some(files) = both(comparison, path, |index| {
+            let Entry {
+                directory, name, ..
+            } = &entries[index];
             let file = match name.is_empty() {
-                true => PathFd::new(open[index].duplicate()?)?,
-                false => open[index].open_path_at(name)?,
+                true => PathFd::new(directory.duplicate()?)?,
+                false => directory.open_path_at(name)?,
             };
             Ok((file.stat()?, file))
         }) else {
-            return;
+            return false;
         };
         let [(left, _), (right, _)] = &files;
         let types = [left, right].map(|stat| stat.st_mode & libc::S_IFMT);
         if types[0] != types[1] {
-            return self.differ(&path, What::Values(types.map(Value::Type)));
+            self.differ(path, What::Values(types.map(Value::Type)));
+            return false;
         }
-        self.metadata(&path, left, right, types[0]);
+        self.metadata(path, left, right, types[0]);
         if !comparison.options.ignore.contains(&Ignored::Xattrs) {
-            self.attributes(&path, [&files[0].1, &files[1].1]);
+            self.attributes(path, [&files[0].1, &files[1].1]);
         }
         match types[0] {
-            libc::S_IFDIR => self.waiting.push(Directories {
-                open: open.clone(),
-                name: name.to_owned(),
-                path,
-            }),
             libc::S_IFREG if left.st_size != right.st_size => {
-                self.compare(&path, [left, right], |stat| Value::Size(stat.st_size));
+                self.compare(path, [left, right], |stat| Value::Size(stat.st_size));
             }
             libc::S_IFREG if left.st_size > 0 => {
                 self.queue.give(Pair {
                     files: files.map(|(_, file)| file),
-                    path,
+                    path: path.to_vec(),
                 });
             }
-            libc::S_IFLNK => self.targets(&path, [&files[0].1, &files[1].1]),
+            libc::S_IFLNK => self.targets(path, [&files[0].1, &files[1].1]),
             libc::S_IFBLK | libc::S_IFCHR => {
-                self.compare(&path, [left, right], |stat| Value::Device(stat.st_rdev));
+                self.compare(path, [left, right], |stat| Value::Device(stat.st_rdev));
             }
             _ => {}
         }
+        types[0] == libc::S_IFDIR
     }
 
     fn metadata(&self, path: &[u8], left: &libc::stat, right: &libc::stat, kind: u32) {
@@ -249,10 +202,4 @@ fn attribute_names(file: &PathFd) -> io::Result<BTreeSet<CString>> {
             Ok(names.into_iter().collect())
         }
     }
-}
-
-fn names(directory: Fd) -> io::Result<BTreeSet<CString>> {
-    ReadDir::new(directory)
-        .map(|entry| Ok(entry?.file_name_c().to_owned()))
-        .collect()
 }

@@ -187,7 +187,7 @@ impl Search<'_> {
                 Step::Left(entry) if self.limits.depth_first => {
                     Visit::new(self, &entry, prefix, start).evaluate(expression)?;
                 }
-                Step::Left(_) => {}
+                Step::Opened(_) | Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     self.failures.tell(entry.failure("read directory", &error));
                 }

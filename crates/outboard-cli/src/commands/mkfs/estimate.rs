@@ -37,7 +37,7 @@ impl Content {
                         content.add(&entry, &stat, holes, &mut linked);
                     }
                 }
-                Step::Left(_) => {}
+                Step::Opened(_) | Step::Left(_) => {}
                 Step::Failed(entry, error) => {
                     return Err(Error::of_file("cannot list", entry.path.to_vec(), &error));
                 }

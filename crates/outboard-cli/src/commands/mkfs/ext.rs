@@ -155,7 +155,7 @@ fn walk(tree: &Tree, changes: &Changes, interrupt: Interrupt) -> Result<Vec<Inod
     while let Some(step) = walk.next() {
         let entry = match step {
             Step::Found(entry) => entry,
-            Step::Left(_) => continue,
+            Step::Opened(_) | Step::Left(_) => continue,
             Step::Failed(entry, error) => {
                 return Err(Error::of_file("cannot list", entry.path.to_vec(), &error));
             }
