@@ -36,10 +36,27 @@ struct DiskInfo {
     state: i32,
 }
 
+/// `struct btrfs_ioctl_vol_args`.
 #[repr(C)]
-struct BtrfsVolume {
+pub(crate) struct BtrfsVolume {
     fd: i64,
+    /// Ends in a NUL.
     name: [u8; 4088],
+}
+
+impl BtrfsVolume {
+    /// InvalidInput: the name is too long.
+    pub(crate) fn new(name: &[u8]) -> io::Result<Self> {
+        let mut volume = Self {
+            fd: 0,
+            name: [0; 4088],
+        };
+        let end = volume.name.len() - 1;
+        let room = volume.name[..end].get_mut(..name.len());
+        room.ok_or(io::ErrorKind::InvalidInput)?
+            .copy_from_slice(name);
+        Ok(volume)
+    }
 }
 
 impl Fd {
@@ -89,14 +106,7 @@ impl Fd {
 
     /// Tells btrfs, whose control device this is, of a device that is part of a file system.
     pub fn register_btrfs(&self, device: &CStr) -> io::Result<()> {
-        let mut volume = BtrfsVolume {
-            fd: 0,
-            name: [0; 4088],
-        };
-        let name = device.to_bytes_with_nul();
-        let room = volume.name.get_mut(..name.len());
-        room.ok_or(io::ErrorKind::InvalidInput)?
-            .copy_from_slice(name);
+        let mut volume = BtrfsVolume::new(device.to_bytes())?;
         // SAFETY: `volume` has the kernel's layout, its name ends in NUL, and it outlives the call.
         unsafe { self.ioctl(BTRFS_IOC_SCAN_DEV, pointer_mut(&mut volume)) }.map(drop)
     }

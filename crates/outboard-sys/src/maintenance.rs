@@ -2,6 +2,7 @@
 //! Requests to a mounted file system: resizing and discarding. The file is any directory in it,
 //! usually the root. Also queries of a block device without a file system.
 
+use crate::assembly::BtrfsVolume;
 use crate::system::{pointer, pointer_mut};
 use crate::Fd;
 use libc::c_int;
@@ -39,12 +40,6 @@ struct XfsGrow {
     blocks: u64,
     maximum_percent: u32,
     padding: u32,
-}
-
-#[repr(C)]
-struct BtrfsVolume {
-    fd: i64,
-    name: [u8; 4088],
 }
 
 impl Fd {
@@ -92,12 +87,7 @@ impl Fd {
 
     /// Makes the first device of this file's btrfs as large as `size` bytes.
     pub fn resize_btrfs(&self, size: u64) -> io::Result<()> {
-        let mut volume = BtrfsVolume {
-            fd: 0,
-            name: [0; 4088],
-        };
-        let text = size.to_string();
-        volume.name[..text.len()].copy_from_slice(text.as_bytes());
+        let volume = BtrfsVolume::new(size.to_string().as_bytes())?;
         // SAFETY: `volume` has the kernel's layout, its name ends in NUL, and it outlives the call.
         unsafe { self.ioctl(BTRFS_IOC_RESIZE, pointer(&volume)) }.map(drop)
     }

@@ -7,6 +7,7 @@
 
 use crate::disk::Disk;
 use crate::kernel::Kernel;
+use crate::net::messages::{acknowledgement, attribute, find_attribute, nested};
 use crate::net::{Net, TcpStream};
 use outboard_sys::libc;
 use std::io::{self, Read, Write};
@@ -189,32 +190,8 @@ const NBD_ATTR_SERVER_FLAGS: u16 = 5;
 const NBD_ATTR_SOCKETS: u16 = 7;
 const NBD_SOCK_ITEM: u16 = 1;
 const NBD_SOCK_FD: u16 = 1;
-const NESTED: u16 = 1 << 15;
 /// Header of a netlink message, and the one of generic netlink behind it.
 const HEADERS: usize = 16 + 4;
-
-/// An attribute of netlink.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = 4 + value.len() as u16;
-    let mut bytes = length.to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// Looks an attribute of 16 bits or more up in the kernel's answer.
-fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    while let Some((header, _)) = bytes.split_first_chunk::<4>() {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = bytes.get(4..length)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == kind {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..)?;
-    }
-    None
-}
 
 /// One request by generic netlink; returns the attributes of the answer, none of a mere
 /// acknowledgement.
@@ -233,18 +210,10 @@ fn generic(net: &Net, family: u16, command: u8, attributes: &[u8]) -> io::Result
     loop {
         let length = socket.receive(&mut buffer)?;
         let message = &buffer[..length];
-        let kind = message
-            .get(4..6)
-            .ok_or_else(|| invalid("netlink: short message"))?;
-        if i32::from(u16::from_ne_bytes([kind[0], kind[1]])) != libc::NLMSG_ERROR {
-            answer = message.get(HEADERS..).unwrap_or_default().to_vec();
-            continue;
+        match acknowledgement(message)? {
+            Some(result) => return result.map(|()| answer),
+            None => answer = message.get(HEADERS..).unwrap_or_default().to_vec(),
         }
-        let code = message.get(16..20).and_then(|code| code.first_chunk());
-        return match code.map_or(-libc::EIO, |code| i32::from_ne_bytes(*code)) {
-            0 => Ok(answer),
-            error => Err(io::Error::from_raw_os_error(-error)),
-        };
     }
 }
 
@@ -277,7 +246,7 @@ impl Connection {
     fn start(net: &Net, socket: i32, export: &NbdExport, limit: Duration) -> io::Result<Self> {
         let family = family(net)?;
         let socket = attribute(NBD_SOCK_FD, &(socket as u32).to_ne_bytes());
-        let item = attribute(NBD_SOCK_ITEM | NESTED, &socket);
+        let item = nested(NBD_SOCK_ITEM, &[socket]);
         let seconds = limit.as_secs().max(1);
         let attributes = [
             attribute(NBD_ATTR_SIZE_BYTES, &export.size.to_ne_bytes()),
@@ -290,7 +259,7 @@ impl Connection {
                 NBD_ATTR_SERVER_FLAGS,
                 &u64::from(export.flags).to_ne_bytes(),
             ),
-            attribute(NBD_ATTR_SOCKETS | NESTED, &item),
+            nested(NBD_ATTR_SOCKETS, &[item]),
         ]
         .concat();
         let answer = generic(net, family, NBD_CMD_CONNECT, &attributes)?;
@@ -435,16 +404,5 @@ mod tests {
             let error = run(&parts).0.err().expect(why).to_string();
             assert!(error.contains(why), "{error}");
         }
-    }
-
-    #[test]
-    fn attributes_are_found() {
-        let two = [attribute(1, b"abc"), attribute(2, &7_u32.to_ne_bytes())].concat();
-        assert_eq!(two.len(), 16);
-        assert_eq!(find_attribute(&two, 1), Some(&b"abc"[..]));
-        assert_eq!(find_attribute(&two, 2), Some(&7_u32.to_ne_bytes()[..]));
-        assert_eq!(find_attribute(&two, 3), None);
-        assert_eq!(find_attribute(&[0; 8], 3), None);
-        assert_eq!(find_attribute(&[9, 0, 1, 0, 1], 1), None);
     }
 }

@@ -9,23 +9,8 @@ use crate::quantity::{number, rate, share, time};
 use crate::yaml::{MapReader, Yaml};
 use outboard::net::{Netem, Prefix};
 
-const KNOWN: [&str; 15] = [
-    "nodes",
-    "line",
-    "ring",
-    "prefix",
-    "cost",
-    "mtu",
-    "delay",
-    "jitter",
-    "loss",
-    "rate",
-    "reorder",
-    "duplicate",
-    "limit",
-    "seed",
-    "capture",
-];
+/// Keys that name the nodes of a link; a link has one of them.
+const SHAPES: [&str; 3] = ["nodes", "line", "ring"];
 /// Keys that make a link a worse one.
 const NETEM: [&str; 7] = [
     "delay",
@@ -36,6 +21,8 @@ const NETEM: [&str; 7] = [
     "duplicate",
     "limit",
 ];
+/// The other keys.
+const OTHERS: [&str; 5] = ["prefix", "cost", "mtu", "seed", "capture"];
 
 fn netem(members: &MapReader, line: usize) -> Result<Option<Netem>> {
     let plain = Netem::default();
@@ -99,8 +86,7 @@ fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<LinkEnd>> {
 
 /// The nodes of each segment that a link stands for: one, or those of a line or ring.
 fn segments(members: &MapReader, line: usize, names: &Names) -> Result<Vec<Vec<LinkEnd>>> {
-    let shapes = ["nodes", "line", "ring"];
-    let mut given = shapes
+    let mut given = SHAPES
         .iter()
         .filter_map(|shape| members.get(shape).map(|yaml| (*shape, yaml)));
     let (Some((shape, yaml)), None) = (given.next(), given.next()) else {
@@ -132,9 +118,10 @@ impl Topology {
         let mut names = Names::new();
         let mut prefixes_of = Vec::new();
         let mut interfaces = vec![0; self.nodes.len()];
+        let known = [SHAPES.as_slice(), &NETEM, &OTHERS].concat();
         for (key, value) in yaml.pairs("links")? {
             check_name(&key.name, key.line)?;
-            let members = value.members(&key.name, &KNOWN)?;
+            let members = value.members(&key.name, &known)?;
             let segments = segments(&members, key.line, nodes)?;
             let is_one = members.get("nodes").is_some();
             let given = members.get("prefix");

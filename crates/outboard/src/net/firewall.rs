@@ -3,6 +3,7 @@
 //! it. No kept crate has nftables' messages, so they are written here (linux/netfilter/
 //! nf_tables.h): a batch of one datagram, whose changes the kernel makes all or not at all.
 
+use crate::net::messages::{acknowledgement, attribute, nested};
 use crate::net::netlink::describe;
 use crate::net::socket::Socket;
 use crate::net::{Net, Prefix};
@@ -28,7 +29,6 @@ const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
 /// NFPROTO_INET: IPv4 and IPv6.
 const FAMILY: u8 = 1;
-const NESTED: u16 = 0x8000;
 
 // Keys of `meta`, bases of `payload`, operators of `cmp`.
 const INPUT_INDEX: u32 = 4;
@@ -92,20 +92,8 @@ pub struct FirewallRule {
     pub destination: Option<Prefix>,
 }
 
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-    let length = value.len() as u16 + 4;
-    let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
-    bytes.extend(value);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
 fn number(kind: u16, value: u32) -> Vec<u8> {
     attribute(kind, &value.to_be_bytes())
-}
-
-fn nested(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
-    attribute(kind | NESTED, &parts.concat())
 }
 
 /// An expression, as an element of a rule's list.
@@ -299,7 +287,7 @@ impl Batch {
             ];
             self.add(NEW_CHAIN, CREATE, FAMILY, &chain);
             for rule in rules {
-                let expressions = attribute(4 | NESTED, rule);
+                let expressions = nested(4, std::slice::from_ref(rule));
                 let rule = [attribute(1, TABLE), attribute(2, name), expressions];
                 self.add(NEW_RULE, CREATE | APPEND, FAMILY, &rule);
             }
@@ -313,23 +301,9 @@ impl Batch {
 
 /// The errno of an NLMSG_ERROR.
 fn result(message: &[u8]) -> io::Result<()> {
-    let field = |at: usize| {
-        message
-            .get(at..)
-            .and_then(|bytes| bytes.first_chunk().copied())
-    };
-    let kind = message
-        .get(4..)
-        .and_then(|bytes| bytes.first_chunk().copied());
-    let code = field(16).map(i32::from_ne_bytes);
-    match (kind.map(u16::from_ne_bytes), code) {
-        (Some(2), Some(0)) => Ok(()),
-        (Some(2), Some(code)) => Err(io::Error::from_raw_os_error(code.wrapping_neg())),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the kernel's answer is malformed",
-        )),
-    }
+    let text = "the kernel has sent another message than its result";
+    let other = || Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    acknowledgement(message)?.unwrap_or_else(other)
 }
 
 impl Net {

@@ -40,6 +40,7 @@ mod firewall;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod link;
+pub(crate) mod messages;
 mod netem;
 mod netlink;
 mod poller;
