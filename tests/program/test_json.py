@@ -398,7 +398,6 @@ def test_an_error_names_its_file(image):
 @pytest.mark.parametrize("words, kind, path", [
     (("cp", "-r", "LARGE/.", "IMAGE:/"), "no-space", "IMAGE:/large"),
     (("tar-in", "IMAGE:/etc", "TAR"), "no-space", "IMAGE:/etc/large"),
-    (("rm", "--ro", "IMAGE:/file"), "read-only", None),
     (("mkdir", "IMAGE:/file"), "already-exists", "IMAGE:/file"),
     (("mv", "IMAGE:/none", "IMAGE:/new"), "not-found", "IMAGE:/none"),
     (("truncate", "-s", "0", "IMAGE:/etc/passwd/none"), "other", "IMAGE:/etc/passwd/none"),
@@ -422,6 +421,30 @@ def test_errors_of_writes_name_their_file(work, image, words, kind, path):
     assert error["kind"] == kind, error
     assert error.get("path") == (whole(path) if path else None), error
     assert ("errno" in error) == (path is not None), error
+
+
+@pytest.mark.parametrize("words, kind, path", [
+    (("ls", "NONE:/"), "not-found", "NONE"),
+    (("info", "NONE"), "not-found", "NONE"),
+    (("cp", "NONE:/file", "NEW"), "not-found", "NONE"),
+    (("cat", "NOISE:/file"), "not-a-file-system", "NOISE"),
+    (("fsck", "NOISE"), "not-a-file-system", "NOISE"),
+    (("resize", "NOISE", "8M"), "not-a-file-system", "NOISE"),
+    (("stat", "IMAGE@7:/"), "not-found", "IMAGE@7"),
+    (("rm", "--ro", "IMAGE:/file"), "read-only", "IMAGE"),
+    (("mkdir", "TEXT:/new"), "not-a-file-system", "TEXT"),
+], ids=lambda words: words[0] if isinstance(words, tuple) else "")
+def test_errors_of_opening_name_the_image(work, image, words, kind, path):
+    names = {"IMAGE": image, "NONE": f"{work}/none.img", "NEW": f"{work}/new", "TEXT": __file__,
+             "NOISE": images.write_noise(f"{work}/noise.img", 1)}
+
+    def whole(text):
+        for name, value in names.items():
+            text = re.sub(rf"\b{name}\b", value, text)
+        return text
+
+    error, = end(bad(*with_json([whole(word) for word in words])))["errors"]
+    assert (error["kind"], error.get("path")) == (kind, whole(path)), error
 
 
 def test_a_damaged_image(work):

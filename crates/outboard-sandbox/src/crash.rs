@@ -43,16 +43,33 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Names a file system. `write`: it is mounted for writing.
-    pub fn add(&self, shown: &str, write: bool) {
+    /// Names a file system of an image. `write`: it is mounted for writing.
+    pub fn add_image(&self, shown: &str, write: bool) {
         let half = match write {
             true => " and may be half written: copy the image before you repair it",
             false => "; nothing was written to it",
         };
         let mode = if write { " -y" } else { "" };
-        let line = message(&format!(
-            "outboard: {shown} is probably damaged{half}; next step: outboard fsck{mode} {shown}\n"
+        self.add(&format!(
+            "{shown} is probably damaged{half}; next step: outboard fsck{mode} {shown}"
         ));
+    }
+
+    /// Names a file system or a disk of a server: only there it can be checked.
+    pub fn add_server(&self, shown: &str, write: bool) {
+        self.add(&match write {
+            true => format!(
+                "{shown} may lack what was written last, or have files that are half written; \
+                 next step: compare them with their sources, and check the disk on the server"
+            ),
+            false => {
+                format!("nothing was written to {shown}; next step: check the disk on the server")
+            }
+        });
+    }
+
+    fn add(&self, advice: &str) {
+        let line = message(&format!("outboard: {advice}\n"));
         let mut text = self.text.lock().expect("no thread panics");
         if !text.contains(&line) {
             text.push_str(&line);
@@ -95,11 +112,17 @@ mod tests {
     #[test]
     fn advice_names_each_image_once() {
         let advice = Advice::default();
-        advice.add("a.img@1", true);
-        advice.add("a.img@1", true);
-        advice.add("b.img", false);
+        advice.add_image("a.img@1", true);
+        advice.add_image("a.img@1", true);
+        advice.add_image("b.img", false);
+        advice.add_server("nfs://a/b", true);
         let text = advice.text.lock().expect("no thread panics").clone();
-        assert_eq!(text.lines().count(), 2, "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
         assert!(text.contains("half written") && text.contains("outboard fsck -y a.img@1"));
+        let server = text.lines().find(|line| line.contains("nfs:")).unwrap();
+        assert!(
+            server.contains("on the server") && !server.contains("fsck"),
+            "{server}"
+        );
     }
 }

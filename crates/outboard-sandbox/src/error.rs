@@ -112,6 +112,20 @@ impl Error {
         Error::from(Failure::of_file(what, path, error))
     }
 
+    /// The same failure, of the file at `path` unless it names another one. `path`: as the user
+    /// would write it.
+    pub fn about(self, path: Vec<u8>) -> Self {
+        match self {
+            Error::Failed(text) => {
+                Error::from(Failure::new(ErrorKind::Other, text).with_path(path))
+            }
+            Error::Known(failure) if failure.path().is_none() => {
+                Error::from(failure.with_path(path))
+            }
+            other => other,
+        }
+    }
+
     /// A failure of a kind that programs can tell from others.
     pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::from(Failure::new(kind, text))
@@ -220,6 +234,12 @@ mod tests {
         assert_eq!(error.message(), Some(text));
         let reported = Reported::from(Failure::from(error));
         assert_eq!(reported.path.as_deref(), Some(b"a\xff".as_slice()));
+        let other = Error::known(ErrorKind::Locked, "in use").about(b"a.img".to_vec());
+        assert_eq!(other.path(), Some(Path::new("a.img")));
+        let other = other.about(b"b.img".to_vec());
+        assert_eq!(other.path(), Some(Path::new("a.img")));
+        let other = Error::Failed("bad".to_owned()).about(b"b.img".to_vec());
+        assert_eq!(other.path(), Some(Path::new("b.img")));
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");

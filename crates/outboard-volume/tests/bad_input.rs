@@ -14,6 +14,7 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 fn kind_of(name: impl AsRef<std::ffi::OsStr>, options: Options) -> ErrorKind {
     let error = Volume::open(name, options).expect_err("it cannot be opened");
     assert!(!error.message().is_empty());
+    assert!(error.path().is_some(), "{error}");
     error.kind()
 }
 
@@ -27,8 +28,11 @@ fn keys() {
     assert_eq!(kind_of(&image, wrong.clone()), ErrorKind::WrongKey);
     let written = Volume::open_writable(&image, wrong).unwrap_err();
     assert_eq!(written.kind(), ErrorKind::WrongKey);
+    assert_eq!(written.path(), Some(image.as_path()));
     let missing = Options::new().key_file(work.path("none"));
-    assert_eq!(kind_of(&image, missing), ErrorKind::NotFound);
+    let missing = Volume::open(&image, missing).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert_eq!(missing.path(), Some(work.path("none").as_path()));
     assert!(fs::read(&image).unwrap() == before);
 }
 

@@ -8,7 +8,6 @@ use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
 pub use outboard::Secret;
 use outboard::SecretFile;
 use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::{Guard, Interrupt};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -82,8 +81,8 @@ fn read_file(path: &Path) -> Result<Secret> {
         b"-" => standard_input().and_then(read_key),
         _ => File::open(path).and_then(read_key),
     };
-    let shown = escaped(path.as_os_str().as_bytes());
-    key.map_err(|error| Error::failed(format!("cannot read the key file {shown}"), &error))
+    let path = path.as_os_str().as_bytes().to_vec();
+    key.map_err(|error| Error::of_file("cannot read the key file", path, &error))
 }
 
 impl Keys {

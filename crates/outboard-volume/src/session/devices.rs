@@ -30,6 +30,16 @@ impl Session {
         wanted: Wanted,
         write: bool,
     ) -> Result<(BlockDevice, ImageName)> {
+        let found = self.find_device(name, wanted, write);
+        found.map_err(|error| error.about(name.operand()))
+    }
+
+    fn find_device(
+        &mut self,
+        name: &ImageName,
+        wanted: Wanted,
+        write: bool,
+    ) -> Result<(BlockDevice, ImageName)> {
         if write {
             self.may_write(&name.shown())?;
         }

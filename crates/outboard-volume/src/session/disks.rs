@@ -16,6 +16,7 @@ use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::size as size_text;
 use outboard_sandbox::interrupt::Guard;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -113,6 +114,7 @@ impl Session {
             };
             Image::new(path, identity, held.format(), content, held.split())
         })
+        .map_err(|error| error.about(path.as_os_str().as_bytes().to_vec()))
     }
 
     /// Calls `work` with an image; opens the image unless it is held open.
@@ -168,6 +170,7 @@ impl Session {
                 }
             })
         })
+        .map_err(|error| error.about(path.as_os_str().as_bytes().to_vec()))
     }
 
     /// Adds a disk to the kernel, unless it was added.

@@ -146,7 +146,8 @@ impl Session {
             return Ok(index);
         }
         self.release(&image)?;
-        self.add_disk(image, file, write, None)
+        let added = self.add_disk(image, file, write, None);
+        added.map_err(|error| error.about(file.as_os_str().as_bytes().to_vec()))
     }
 
     /// Mounts the file system of a name inside of layers, unless it is mounted.

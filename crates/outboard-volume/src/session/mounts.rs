@@ -5,11 +5,12 @@ use super::disks::OpenDisk;
 use super::Session;
 use crate::address::ImageName;
 use crate::image::FileSystem;
-use crate::remote::Remote;
+use crate::remote::{is_remote, Remote};
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
+use std::path::Path;
 
 /// The source of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,11 @@ pub struct Style {
 impl Session {
     /// Mounts the file system of a name, unless it is mounted.
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
+        let mounted = self.mount_named(name, write);
+        mounted.map_err(|error| error.about(name.operand()))
+    }
+
+    fn mount_named(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         if write {
             self.may_write(&name.shown())?;
         }
@@ -203,7 +209,10 @@ impl Session {
         } else if let Some(found) = probed {
             options = options.probed(found);
         }
-        self.advice.add(shown, write);
+        match is_remote(Path::new(shown)) {
+            true => self.advice.add_server(shown, write),
+            false => self.advice.add_image(shown, write),
+        }
         let position = self.log.position();
         let mount = device.mount(&options).map_err(|error| {
             // The reason may be a journal that was not replayed.

@@ -4,6 +4,7 @@
 use super::disks::OpenDisk;
 use super::mounts::Mounted;
 use super::Session;
+use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
 use outboard::{Level, Space, Tree};
@@ -86,7 +87,10 @@ impl Session {
         let (reason_kind, text) = match error.raw_os_error() {
             Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => (
                 ErrorKind::Damaged,
-                format!("not clean: run outboard fsck -y {shown}"),
+                match is_remote(Path::new(shown)) {
+                    true => "not clean: check the disk on the server".to_owned(),
+                    false => format!("not clean: run outboard fsck -y {shown}"),
+                },
             ),
             Some(libc::ENODEV) => (
                 ErrorKind::Unsupported,

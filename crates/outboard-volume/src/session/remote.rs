@@ -254,7 +254,7 @@ impl Session {
         let kernel = self.kernel(None)?;
         let password = self.password(name, remote)?;
         let shown = name.shown();
-        self.advice.add(&shown, write);
+        self.advice.add_server(&shown, write);
         let position = self.log.position();
         let mounted = match remote.protocol {
             Protocol::NineP => self.mount_nine_p(&kernel, remote, &shown, write)?,
