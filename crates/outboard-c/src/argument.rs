@@ -72,7 +72,7 @@ impl<'a> Texts<'a> {
 /// A `const void *` to bytes, whose number comes beside it.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Bytes<'a>(*const u8, PhantomData<&'a [u8]>);
+pub struct InBytes<'a>(*const u8, PhantomData<&'a [u8]>);
 
 fn check_length(length: usize, null: bool, what: &str) -> Result<()> {
     if null && length > 0 {
@@ -85,7 +85,7 @@ fn check_length(length: usize, null: bool, what: &str) -> Result<()> {
     Ok(())
 }
 
-impl<'a> Bytes<'a> {
+impl<'a> InBytes<'a> {
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -103,9 +103,9 @@ impl<'a> Bytes<'a> {
 
 /// A `void *` to bytes that the call fills.
 #[repr(transparent)]
-pub struct Buffer<'a>(*mut u8, PhantomData<&'a mut [u8]>);
+pub struct OutBytes<'a>(*mut u8, PhantomData<&'a mut [u8]>);
 
-impl<'a> Buffer<'a> {
+impl<'a> OutBytes<'a> {
     pub fn get(self, length: usize, what: &str) -> Result<&'a mut [u8]> {
         check_length(length, self.0.is_null(), what)?;
         if length == 0 {
@@ -123,20 +123,20 @@ pub struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     /// Checks the pointer, and stores `empty` for the case of a failure.
-    pub fn checked(self, what: &str, empty: T) -> Result<Place<T>> {
+    pub fn checked(self, what: &str, empty: T) -> Result<OutPointer<T>> {
         if self.0.is_null() {
             return Err(no_null(what));
         }
-        let place = Place(self.0);
+        let place = OutPointer(self.0);
         place.store(empty);
         Ok(place)
     }
 }
 
 /// A checked [`Out`].
-pub struct Place<T>(*mut T);
+pub struct OutPointer<T>(*mut T);
 
-impl<T> Place<T> {
+impl<T> OutPointer<T> {
     pub fn set(self, value: T) {
         self.store(value);
     }
@@ -150,7 +150,7 @@ impl<T> Place<T> {
 /// A pointer to where memory goes that the caller releases.
 pub type OutMemory = Out<*mut libc::c_void>;
 
-impl Place<*mut libc::c_void> {
+impl OutPointer<*mut libc::c_void> {
     pub fn give(self, memory: Memory) {
         self.set(memory.release());
     }
@@ -219,22 +219,22 @@ pub struct Fill<T>(*mut T);
 
 impl<T: Versioned> Fill<T> {
     /// `None`: NULL.
-    pub fn optional(self) -> Result<Option<Filled<T>>> {
+    pub fn optional(self) -> Result<Option<FillPointer<T>>> {
         match size_of_struct(self.0) {
-            Some(size) => Ok(Some(Filled(self.0, size?))),
+            Some(size) => Ok(Some(FillPointer(self.0, size?))),
             None => Ok(None),
         }
     }
 
-    pub fn required(self) -> Result<Filled<T>> {
+    pub fn required(self) -> Result<FillPointer<T>> {
         self.optional()?.ok_or_else(|| no_null(T::NAME))
     }
 }
 
 /// A checked [`Fill`].
-pub struct Filled<T>(*mut T, usize);
+pub struct FillPointer<T>(*mut T, usize);
 
-impl<T: Versioned> Filled<T> {
+impl<T: Versioned> FillPointer<T> {
     /// Stores all members but the size. Members that this library does not know stay as they are.
     pub fn set(&self, value: T) {
         let skip = size_of::<usize>();
@@ -265,9 +265,9 @@ impl<'a, T: Copy> Fixed<'a, T> {
 /// A number that other threads and signal handlers may change. NULL: there is none.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Flag<'a>(*const u32, PhantomData<&'a AtomicU32>);
+pub struct CancelFlag<'a>(*const u32, PhantomData<&'a AtomicU32>);
 
-impl<'a> Flag<'a> {
+impl<'a> CancelFlag<'a> {
     pub const NONE: Self = Self(ptr::null(), PhantomData);
 
     pub fn get(self) -> Option<&'a AtomicU32> {
@@ -350,10 +350,10 @@ mod tests {
 
     #[test]
     fn lengths() {
-        assert!(Bytes(ptr::null(), PhantomData).get(1, "data").is_err());
-        assert!(Bytes(ptr::null(), PhantomData).get(0, "data").is_ok());
+        assert!(InBytes(ptr::null(), PhantomData).get(1, "data").is_err());
+        assert!(InBytes(ptr::null(), PhantomData).get(0, "data").is_ok());
         let byte = [1];
-        assert!(Bytes(byte.as_ptr(), PhantomData)
+        assert!(InBytes(byte.as_ptr(), PhantomData)
             .get(usize::MAX, "data")
             .is_err());
     }

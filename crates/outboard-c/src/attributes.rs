@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Permissions, owners, times and extended attributes.
 
-use crate::argument::{shown, Bytes, Fixed, Out, OutMemory, Text};
+use crate::argument::{shown, Fixed, InBytes, Out, OutMemory, Text};
 use crate::handle::Handle;
 use crate::memory::Memory;
 use crate::path::{check_mode, on_path};
@@ -95,7 +95,7 @@ pub extern "C" fn ob_volume_set_xattr(
     handle: Handle,
     path: Text,
     name: Text,
-    value: Bytes,
+    value: InBytes,
     length: usize,
 ) -> c_int {
     status(|| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Open files.
 
-use crate::argument::{Buffer, Bytes, Fill, Out, Text};
+use crate::argument::{Fill, InBytes, Out, OutBytes, Text};
 use crate::handle::{add_file, file, take_file, Handle, NamedFile};
 use crate::open::check_flags;
 use crate::path::{check_mode, on_path, read_fully};
@@ -78,7 +78,7 @@ fn on_file<T>(handle: Handle, what: &str, work: impl FnOnce(&File) -> io::Result
 #[no_mangle]
 pub extern "C" fn ob_volume_file_read(
     handle: Handle,
-    buffer: Buffer,
+    buffer: OutBytes,
     length: usize,
     offset: u64,
 ) -> i64 {
@@ -92,7 +92,7 @@ pub extern "C" fn ob_volume_file_read(
 #[no_mangle]
 pub extern "C" fn ob_volume_file_write(
     handle: Handle,
-    buffer: Bytes,
+    buffer: InBytes,
     length: usize,
     offset: u64,
 ) -> i64 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opening and closing volumes.
 
-use crate::argument::{shown, Bytes, In, Out, Text, Texts, Versioned};
+use crate::argument::{shown, In, InBytes, Out, Text, Texts, Versioned};
 use crate::handle::{add_volume, take_volume, Handle};
 use crate::result::{status, CallFailure, Result};
 use outboard_volume::{Options, RootHash, Volume};
@@ -10,13 +10,13 @@ use std::ffi::{c_int, OsStr};
 /// `struct ob_volume_options`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct OpenOptions<'a> {
+pub struct VolumeOptions<'a> {
     size: usize,
     flags: u32,
     vcpus: u32,
     memory: u64,
     key_file: Text<'a>,
-    key: Bytes<'a>,
+    key: InBytes<'a>,
     key_length: usize,
     kind: Text<'a>,
     disks: Texts<'a>,
@@ -28,8 +28,8 @@ pub struct OpenOptions<'a> {
 }
 
 // SAFETY: all of it holds; pointers may be NULL.
-unsafe impl Versioned for OpenOptions<'_> {
-    const LEAST: usize = size_of::<OpenOptions<'static>>();
+unsafe impl Versioned for VolumeOptions<'_> {
+    const LEAST: usize = size_of::<VolumeOptions<'static>>();
     const NAME: &'static str = "ob_volume_options";
 }
 
@@ -71,7 +71,7 @@ fn root_hash(text: &str) -> Result<RootHash> {
     }
 }
 
-impl OpenOptions<'_> {
+impl VolumeOptions<'_> {
     fn to_options(self) -> Result<Options> {
         check_flags(self.flags, WRITABLE | RAW | CONTAIN_PANIC)?;
         let mut options = Options::new()
@@ -130,7 +130,7 @@ impl OpenOptions<'_> {
 #[no_mangle]
 pub extern "C" fn ob_volume_open(
     name: Text,
-    options: In<OpenOptions>,
+    options: In<VolumeOptions>,
     volume: Out<Handle>,
 ) -> c_int {
     status(|| {
@@ -138,7 +138,7 @@ pub extern "C" fn ob_volume_open(
         let name = name.required("the name of the volume")?;
         let given = options.get()?;
         let writable = given.is_some_and(|given| given.flags & WRITABLE != 0);
-        let options = given.map_or_else(|| Ok(Options::new()), OpenOptions::to_options)?;
+        let options = given.map_or_else(|| Ok(Options::new()), VolumeOptions::to_options)?;
         let opened = match writable {
             true => Volume::open_writable(name, options),
             false => Volume::open(name, options),
@@ -167,6 +167,6 @@ mod tests {
 
     #[test]
     fn the_options_are_those_of_the_header() {
-        assert_eq!(OpenOptions::LEAST, 104);
+        assert_eq!(VolumeOptions::LEAST, 104);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files and directories by their paths.
 
-use crate::argument::{shown, Bytes, Fill, Out, OutMemory, Text};
+use crate::argument::{shown, Fill, InBytes, Out, OutMemory, Text};
 use crate::handle::{volume, Handle, InUse};
 use crate::memory::Memory;
 use crate::open::check_flags;
@@ -110,7 +110,12 @@ pub extern "C" fn ob_volume_read(
 }
 
 #[no_mangle]
-pub extern "C" fn ob_volume_write(handle: Handle, path: Text, data: Bytes, length: usize) -> c_int {
+pub extern "C" fn ob_volume_write(
+    handle: Handle,
+    path: Text,
+    data: InBytes,
+    length: usize,
+) -> c_int {
     status(|| {
         let data = data.get(length, "the data")?;
         on_path(handle, path, "write", |volume, path| {

@@ -2,7 +2,7 @@
 //! Copies of trees, and archives. A transfer with a callback for progress works on a thread of its
 //! own, while the caller's thread calls back. So does one that another thread may cancel.
 
-use crate::argument::{Descriptor, Fill, Flag, In, Text, Versioned};
+use crate::argument::{CancelFlag, Descriptor, Fill, In, Text, Versioned};
 use crate::handle::{volume, Handle};
 use crate::memory::Memory;
 use crate::open::check_flags;
@@ -42,7 +42,7 @@ pub struct TransferOptions<'a> {
     compression: u32,
     progress: Option<ProgressFunction>,
     context: *mut c_void,
-    cancel: Flag<'a>,
+    cancel: CancelFlag<'a>,
 }
 
 // SAFETY: all of it holds; the function and the pointers may be NULL.
@@ -131,7 +131,7 @@ fn default_options<'a>() -> TransferOptions<'a> {
         compression: 0,
         progress: None,
         context: ptr::null_mut(),
-        cancel: Flag::NONE,
+        cancel: CancelFlag::NONE,
     }
 }
 

@@ -18,7 +18,7 @@ use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use outboard_volume::session::{with_session, Session};
-use output::{Layout, Output};
+use output::{JsonLayout, Output};
 use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
 use std::panic;
@@ -105,7 +105,7 @@ fn show(other: &clap::Error, words: &[OsString]) -> Result<()> {
 fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
     if words.iter().any(|word| word == "--json") {
         let mut names = words.iter().skip(1).filter_map(|word| word.to_str());
-        let output = Output::json(names.find_map(Command::name_of), Layout::Document);
+        let output = Output::json(names.find_map(Command::name_of), JsonLayout::Document);
         // The error is on standard error already, and has its exit code.
         let _ = output.end(Err(usage(other)));
     }

@@ -4,7 +4,7 @@
 mod json;
 
 use json::Json;
-pub use json::Layout;
+pub use json::JsonLayout;
 use outboard::has_no_output;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
@@ -53,7 +53,7 @@ impl Output {
     }
 
     /// JSON. `command`: its name, if the command line names one.
-    pub fn json(command: Option<&'static str>, layout: Layout) -> Self {
+    pub fn json(command: Option<&'static str>, layout: JsonLayout) -> Self {
         keep_reports();
         Self {
             json: Some(Json::new(command, layout)),

@@ -63,12 +63,12 @@ pub fn kind(mode: u32) -> &'static str {
 
 /// Number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Device {
+pub struct DeviceNumber {
     major: u32,
     minor: u32,
 }
 
-impl Device {
+impl DeviceNumber {
     pub fn new(number: u64) -> Self {
         Self {
             major: libc::major(number),
@@ -101,7 +101,7 @@ impl<'a> Ownership<'a> {
 
 /// All that is known of a file.
 #[derive(Serialize)]
-pub struct File<'a> {
+pub struct FileRecord<'a> {
     #[serde(flatten)]
     path: Bytes<'a>,
     #[serde(rename = "type")]
@@ -117,7 +117,7 @@ pub struct File<'a> {
     inode: u64,
     links: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
     accessed: i128,
     modified: i128,
     changed: i128,
@@ -130,7 +130,7 @@ pub struct File<'a> {
     pub access_list: Option<bool>,
 }
 
-impl<'a> File<'a> {
+impl<'a> FileRecord<'a> {
     pub fn new(
         path: impl Into<Cow<'a, [u8]>>,
         stat: &libc::stat,
@@ -148,7 +148,7 @@ impl<'a> File<'a> {
             block_size: stat.st_blksize,
             inode: stat.st_ino,
             links: stat.st_nlink,
-            device: is_device.then(|| Device::new(stat.st_rdev)),
+            device: is_device.then(|| DeviceNumber::new(stat.st_rdev)),
             accessed: nanoseconds(stat.st_atime, stat.st_atime_nsec),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
             changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),

@@ -8,7 +8,7 @@ pub(crate) const MAGIC: &[u8] = b"integrt\0";
 
 /// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Superblock {
+pub struct IntegritySuperblock {
     /// Bytes of the tag of each block.
     pub tag_size: u16,
     /// Size of the data, in sectors of 512 bytes.
@@ -27,7 +27,7 @@ pub struct Superblock {
     pub fixed_hmac: bool,
 }
 
-impl Superblock {
+impl IntegritySuperblock {
     /// The superblock at this offset. `None`: no valid superblock.
     pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, 512)?;
@@ -62,13 +62,13 @@ mod tests {
         bytes[17] = 8;
         bytes[24] = 8;
         bytes[28] = 3;
-        let found = Superblock::read(bytes.as_slice(), 0).unwrap();
+        let found = IntegritySuperblock::read(bytes.as_slice(), 0).unwrap();
         assert_eq!(
             (found.tag_size, found.sectors, found.block_size),
             (4, 2048, 4096)
         );
         assert!(found.fixed_padding && !found.bitmap);
         bytes[28] = 200;
-        assert_eq!(Superblock::read(bytes.as_slice(), 0), None);
+        assert_eq!(IntegritySuperblock::read(bytes.as_slice(), 0), None);
     }
 }

@@ -23,7 +23,7 @@ const SECTOR: u64 = 512;
 
 /// The header of an encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct LuksHeader {
     /// 1 or 2.
     pub version: u16,
     /// The volume's UUID.
@@ -33,7 +33,7 @@ pub struct Header {
     /// The digest that a volume key must have.
     pub digest: Digest,
     /// The encrypted data.
-    pub segment: Segment,
+    pub segment: LuksSegment,
     /// Flags for the kernel, such as "allow-discards".
     pub flags: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub struct KeySlot {
     /// The derivation of the slot's key from the passphrase.
     pub derivation: Derivation,
     /// The encrypted volume key.
-    pub area: Area,
+    pub area: KeyslotArea,
     /// Bytes of the volume's key.
     pub key_size: usize,
     /// Number of anti-forensic stripes, each of the key's size.
@@ -84,7 +84,7 @@ pub enum Derivation {
 
 /// The place of a key slot's encrypted stripes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct KeyslotArea {
     /// In bytes, a multiple of 512.
     pub offset: u64,
     /// Name of the cipher, as in "aes-xts-plain64".
@@ -108,7 +108,7 @@ pub struct Digest {
 
 /// Place and cipher of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct LuksSegment {
     /// In bytes, a multiple of 512.
     pub offset: u64,
     /// In bytes; `None`: up to the end.
@@ -131,7 +131,7 @@ impl KeySlot {
 
     fn check(&self, size: u64) -> Result<(), String> {
         let number = self.number;
-        let Area {
+        let KeyslotArea {
             offset, key_size, ..
         } = self.area;
         let good_sizes = (1..=LONGEST_KEY).contains(&self.key_size)
@@ -149,7 +149,7 @@ impl KeySlot {
     }
 }
 
-impl Segment {
+impl LuksSegment {
     fn check(&self, size: u64) -> Result<(), String> {
         let aligned = self.offset % SECTOR == 0 && self.size.unwrap_or(0) % SECTOR == 0;
         let end = self.offset.checked_add(self.size.unwrap_or(1));
@@ -175,7 +175,7 @@ fn check_cipher(name: &str) -> Result<(), String> {
     }
 }
 
-impl Header {
+impl LuksHeader {
     /// Reads the header at the beginning of an encrypted volume. The error is a text.
     pub fn read(source: &(impl Source + ?Sized)) -> Result<Self, String> {
         let start = fetch(source, 0, 8).ok_or("the header is cut off")?;

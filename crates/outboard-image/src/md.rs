@@ -64,7 +64,7 @@ impl Version {
 
 /// The role of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MemberRole {
     /// An active member with this slot.
     Active(u32),
     /// A spare disk.
@@ -77,7 +77,7 @@ pub enum Role {
 
 /// The superblock of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ArrayMember {
     /// Version of the superblock.
     pub version: Version,
     /// Of the array.
@@ -91,7 +91,7 @@ pub struct Member {
     /// Places in the array.
     pub places: u32,
     /// Role in the array.
-    pub role: Role,
+    pub role: MemberRole,
     /// Number of changes of the superblock.
     pub events: u64,
     /// Whether the members are in sync.
@@ -106,7 +106,7 @@ pub struct Member {
     pub active: BTreeSet<u32>,
 }
 
-impl Member {
+impl ArrayMember {
     /// Finds the superblock. `None`: this is no member of an array.
     pub fn read(source: &(impl Source + ?Sized)) -> Option<Self> {
         let size = source.size();
@@ -147,7 +147,11 @@ impl Member {
     }
 }
 
-fn read_current(source: &(impl Source + ?Sized), version: Version, offset: u64) -> Option<Member> {
+fn read_current(
+    source: &(impl Source + ?Sized),
+    version: Version,
+    offset: u64,
+) -> Option<ArrayMember> {
     let head = fetch(source, offset, SIZE)?;
     let (places, devices) = (head.le32(92), head.le32(220));
     let here = head.le32(0) == MAGIC && head.le32(4) == 1 && head.le64(144) == offset / 512;
@@ -167,7 +171,7 @@ fn read_current(source: &(impl Source + ?Sized), version: Version, offset: u64) 
         0xffff
     };
     let features = block.le32(8);
-    Some(Member {
+    Some(ArrayMember {
         version,
         uuid: block.uuid(16)?,
         name: block.text(32, 32).map(without_host),
@@ -175,12 +179,12 @@ fn read_current(source: &(impl Source + ?Sized), version: Version, offset: u64) 
         level: block.le32(72) as i32,
         places,
         role: match own {
-            0xfffe => Role::Faulty,
-            0xfffd => Role::Journal,
+            0xfffe => MemberRole::Faulty,
+            0xfffd => MemberRole::Journal,
             place if place <= LAST_ROLE && u32::from(place) < places => {
-                Role::Active(u32::from(place))
+                MemberRole::Active(u32::from(place))
             }
-            _ => Role::Spare,
+            _ => MemberRole::Spare,
         },
         events: block.le64(200),
         clean: block.le64(208) == u64::MAX,
@@ -202,7 +206,7 @@ fn without_host(name: String) -> String {
     }
 }
 
-fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
+fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<ArrayMember> {
     /// Offset of the descriptors of devices, each of 128 bytes; the last one is that of the member
     /// itself.
     const DEVICES: usize = 512;
@@ -223,12 +227,12 @@ fn read_old(source: &(impl Source + ?Sized), offset: u64) -> Option<Member> {
         (state & faulty == 0 && state & active == active && place < places).then_some(place)
     };
     let own = match place(OWN) {
-        Some(place) => Role::Active(place),
-        None if block.le32(OWN + 16) & faulty != 0 => Role::Faulty,
-        None => Role::Spare,
+        Some(place) => MemberRole::Active(place),
+        None if block.le32(OWN + 16) & faulty != 0 => MemberRole::Faulty,
+        None => MemberRole::Spare,
     };
     let uuid = [20, 52, 56, 60].map(|at| format!("{:08x}", block.le32(at)));
-    Some(Member {
+    Some(ArrayMember {
         version: Version::V090,
         uuid: uuid.join(":"),
         name: None,
@@ -294,11 +298,11 @@ mod tests {
 
     #[test]
     fn a_member_of_version_1() {
-        let found = Member::read(member(|_| ()).as_slice()).unwrap();
+        let found = ArrayMember::read(member(|_| ()).as_slice()).unwrap();
         assert_eq!(found.version, Version::V12);
         assert_eq!(found.array_name(), "r1");
         assert_eq!((found.level, found.places), (1, 2));
-        assert_eq!(found.role, Role::Active(1));
+        assert_eq!(found.role, MemberRole::Active(1));
         assert_eq!(found.events, 17);
         assert!(found.clean && !found.reshaping);
         assert_eq!(found.active, BTreeSet::from([0, 1]));
@@ -313,12 +317,12 @@ mod tests {
                 block[160] = number;
                 block[256..258].copy_from_slice(&role);
             });
-            Member::read(bytes.as_slice()).unwrap().role
+            ArrayMember::read(bytes.as_slice()).unwrap().role
         };
-        assert_eq!(role(0, [0xfe, 0xff]), Role::Faulty);
-        assert_eq!(role(0, [0xfd, 0xff]), Role::Journal);
-        assert_eq!(role(0, [7, 0]), Role::Spare, "beyond the array");
-        assert_eq!(role(200, [0, 0]), Role::Spare, "no such device");
+        assert_eq!(role(0, [0xfe, 0xff]), MemberRole::Faulty);
+        assert_eq!(role(0, [0xfd, 0xff]), MemberRole::Journal);
+        assert_eq!(role(0, [7, 0]), MemberRole::Spare, "beyond the array");
+        assert_eq!(role(200, [0, 0]), MemberRole::Spare, "no such device");
     }
 
     #[test]
@@ -326,14 +330,14 @@ mod tests {
         for at in [0, 4, 144, 200, 216, 260] {
             let mut bytes = member(|_| ());
             bytes[4096 + at] ^= 1;
-            assert_eq!(Member::read(bytes.as_slice()), None, "byte {at}");
+            assert_eq!(ArrayMember::read(bytes.as_slice()), None, "byte {at}");
         }
         let huge = member(|block| block[220..224].copy_from_slice(&[0xff; 4]));
-        assert_eq!(Member::read(huge.as_slice()), None);
+        assert_eq!(ArrayMember::read(huge.as_slice()), None);
         let wide = member(|block| block[92..96].copy_from_slice(&[0xff; 4]));
-        assert_eq!(Member::read(wide.as_slice()), None);
+        assert_eq!(ArrayMember::read(wide.as_slice()), None);
         for size in [0, 1, 4096, 8191, 65536] {
-            assert_eq!(Member::read(vec![0u8; size].as_slice()), None);
+            assert_eq!(ArrayMember::read(vec![0u8; size].as_slice()), None);
         }
     }
 
@@ -361,19 +365,19 @@ mod tests {
             bytes[offset + 152..offset + 156].copy_from_slice(&sum.to_le_bytes());
         };
         seal(&mut bytes);
-        let found = Member::read(bytes.as_slice()).unwrap();
+        let found = ArrayMember::read(bytes.as_slice()).unwrap();
         assert_eq!((found.version, found.level), (Version::V090, 5));
         assert_eq!(found.array_name(), "md127");
-        assert_eq!(found.role, Role::Active(1));
+        assert_eq!(found.role, MemberRole::Active(1));
         assert_eq!((found.events, found.clean), (9, true));
         // The third place is empty: its descriptor is all zero.
         assert_eq!(found.active, BTreeSet::from([0, 1]));
         assert!(found.works_with(&found.active));
         assert!(!found.works_with(&BTreeSet::from([0])));
         bytes[offset + 40] = 4;
-        assert_eq!(Member::read(bytes.as_slice()), None, "checksum");
+        assert_eq!(ArrayMember::read(bytes.as_slice()), None, "checksum");
         bytes[offset + 40..offset + 44].copy_from_slice(&[0xff; 4]);
         seal(&mut bytes);
-        assert_eq!(Member::read(bytes.as_slice()), None, "places");
+        assert_eq!(ArrayMember::read(bytes.as_slice()), None, "places");
     }
 }

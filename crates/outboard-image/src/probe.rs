@@ -193,11 +193,11 @@ pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
 
 /// A little-endian or big-endian field, as the superblock has it.
 #[derive(Clone, Copy)]
-struct Order {
+struct EndianField {
     big: bool,
 }
 
-impl Order {
+impl EndianField {
     fn get32(self, block: &Block, offset: usize) -> u32 {
         if self.big {
             block.be32(offset)

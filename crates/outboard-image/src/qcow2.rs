@@ -30,7 +30,7 @@ const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
 
 /// The result of [`read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct Qcow2Header {
     /// Size of the disk in bytes.
     pub size: u64,
     /// Bytes of a cluster.
@@ -153,7 +153,7 @@ fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Opti
 }
 
 /// Reads the header.
-pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, Fault> {
+pub fn read(source: &(impl Source + ?Sized)) -> Result<Qcow2Header, Fault> {
     let cut = || Fault::damaged("its header is cut off");
     let version = fetch(source, 0, LENGTH_2).ok_or_else(cut)?.be32(4);
     let length = match version {
@@ -178,7 +178,7 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, Fault> {
         return Err(corrupt("sizes of its fields"));
     }
     check_tables(&block, size, cluster_size, source.size())?;
-    let mut header = Header {
+    let mut header = Qcow2Header {
         size,
         cluster_size,
         backing: None,
@@ -206,7 +206,7 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Header, Fault> {
 /// Whether a writer can find free clusters in the refcount table: its blocks lie in the file, each
 /// appears once, and only blocks at the end are missing. A killed writer may have entered tables
 /// that are not counted: they would be taken for free, and overwritten.
-pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Result<(), Fault> {
+pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Qcow2Header) -> Result<(), Fault> {
     let corrupt = || {
         Fault::damaged(
             "its reference counts are corrupt: let qemu-img check -r all IMAGE repair them",
@@ -236,7 +236,11 @@ pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Header) -> Resu
 }
 
 /// Whether the clusters of the L1 table and of all L2 tables have reference counts.
-fn are_tables_counted(source: &(impl Source + ?Sized), header: &Header, table: &Block) -> bool {
+fn are_tables_counted(
+    source: &(impl Source + ?Sized),
+    header: &Qcow2Header,
+    table: &Block,
+) -> bool {
     let entries = u64::from(header.l1_entries);
     let Some(l1) = fetch(source, header.l1_table, entries as usize * 8) else {
         return false;
@@ -284,7 +288,7 @@ fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
 }
 
 /// Whether clusters behind the file's end are in use. Reads only their counts.
-pub fn is_cut(source: &(impl Source + ?Sized), header: &Header) -> bool {
+pub fn is_cut(source: &(impl Source + ?Sized), header: &Qcow2Header) -> bool {
     let missing = source.size().div_ceil(header.cluster_size);
     let first = missing / header.counted_by_block;
     let bits = header.cluster_size * 8 / header.counted_by_block;

@@ -11,7 +11,7 @@ const LONGEST_SALT: usize = 256;
 
 /// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Superblock {
+pub struct VeritySuperblock {
     /// 1: the salt precedes a block in the hash, 0: it follows.
     pub hash_type: u32,
     /// UUID, where there is one.
@@ -34,7 +34,7 @@ fn is_block_size(size: u32) -> bool {
     size.is_power_of_two() && (512..=65536).contains(&size)
 }
 
-impl Superblock {
+impl VeritySuperblock {
     /// The superblock at this offset. `None`: no valid superblock.
     pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, SIZE)?;
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn superblocks() {
-        let found = Superblock::read(image().as_slice(), 0).unwrap();
+        let found = VeritySuperblock::read(image().as_slice(), 0).unwrap();
         assert_eq!((found.data_blocks, found.first_block), (8192, 1));
         // One block at the top, 64 below it.
         assert_eq!(found.levels(32), [8192, 4096]);
@@ -130,8 +130,12 @@ mod tests {
             let mut bytes = image();
             bytes[offset] = byte;
             bytes[78] = byte;
-            assert_eq!(Superblock::read(bytes.as_slice(), 0), None, "{offset}");
+            assert_eq!(
+                VeritySuperblock::read(bytes.as_slice(), 0),
+                None,
+                "{offset}"
+            );
         }
-        assert_eq!(Superblock::read([0u8; 100].as_slice(), 0), None);
+        assert_eq!(VeritySuperblock::read([0u8; 100].as_slice(), 0), None);
     }
 }

@@ -38,7 +38,7 @@ const LARGEST_BLOCK: u32 = 256 << 20;
 
 /// The fields of a footer and a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct VhdLayout {
     /// Bytes of the disk.
     pub size: u64,
     /// `None`: a fixed disk.
@@ -118,7 +118,7 @@ pub fn is_fixed(source: &(impl Source + ?Sized)) -> bool {
 }
 
 /// Reads the metadata. An error says what is wrong, after "a vhd image, but ".
-pub fn read(source: &(impl Source + ?Sized)) -> Result<Layout, Fault> {
+pub fn read(source: &(impl Source + ?Sized)) -> Result<VhdLayout, Fault> {
     let footer = footer_at(source, 0).or_else(|| last_footer(source));
     let footer = footer.ok_or_else(|| {
         Fault::damaged("neither its footer nor the copy of that has a good checksum")
@@ -147,7 +147,7 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Layout, Fault> {
         _ if size > room => Err(Fault::damaged(format!(
             "its disk should have {size} bytes, for which there is no room in it: it has {room}"
         ))),
-        _ => Ok(Layout { size, dynamic }),
+        _ => Ok(VhdLayout { size, dynamic }),
     }
 }
 
@@ -217,7 +217,7 @@ fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
 }
 
 /// A footer for a disk of this size. `identity`: the disk's UUID.
-pub fn footer(layout: &Layout, identity: [u8; 16]) -> [u8; FOOTER as usize] {
+pub fn footer(layout: &VhdLayout, identity: [u8; 16]) -> [u8; FOOTER as usize] {
     let mut bytes = [0; FOOTER as usize];
     let mut put = |offset: usize, value: &[u8]| put(&mut bytes, offset, value);
     put(0, FOOTER_MAGIC);

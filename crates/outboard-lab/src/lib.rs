@@ -2,7 +2,7 @@
 //! Labs: networks of kernels that a file describes. docs/labs.md has the format.
 //!
 //! [`Topology::parse`] checks a file, [`run`] starts a process for each node, runs the steps, and
-//! returns a [`Report`].
+//! returns a [`LabReport`].
 
 mod echo;
 mod error;
@@ -21,7 +21,7 @@ mod transfer;
 mod yaml;
 
 pub use error::{Error, Result};
-pub use report::{Report, StepResult};
+pub use report::{LabReport, StepResult};
 pub use run::run;
 pub use settings::LabSettings;
 pub use svg::draw;

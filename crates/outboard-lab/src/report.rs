@@ -6,7 +6,7 @@ use crate::topology::Topology;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Report {
+pub struct LabReport {
     pub name: String,
     pub nodes: usize,
     pub links: usize,
@@ -55,7 +55,7 @@ pub struct InterfaceReport {
     pub counters: InterfaceCounters,
 }
 
-impl Report {
+impl LabReport {
     pub(crate) fn take_counters(&mut self, topology: &Topology, all: &[Vec<InterfaceCounters>]) {
         for link in &topology.links {
             for port in &link.ports {

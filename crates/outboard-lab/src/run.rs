@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::lab::{make_directory, RunningLab};
 use crate::protocol::{Answer, EchoResult, NodeRequest, TransferResult};
 use crate::quantity::{shown_rate, shown_time};
-use crate::report::{Report, StepResult};
+use crate::report::{LabReport, StepResult};
 use crate::settings::LabSettings;
-use crate::topology::{Action, Bound, Echo, Expectation, Metric, Step, Topology, TransferStep};
+use crate::topology::{Action, Bound, Echo, Expectation, LabStep, Metric, Topology, TransferStep};
 use outboard::signals;
 use std::time::{Duration, Instant};
 
@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs a lab from its start to its end.
-pub fn run(topology: &Topology, settings: &LabSettings) -> Result<Report> {
+pub fn run(topology: &Topology, settings: &LabSettings) -> Result<LabReport> {
     if let Some(directory) = &settings.captures {
         make_directory(directory)?;
     }
     let mut lab = RunningLab::start(topology, settings)?;
-    let mut report = Report {
+    let mut report = LabReport {
         name: topology.name.clone(),
         nodes: topology.nodes.len(),
         links: topology.links.len(),
         start_seconds: lab.start_time.as_secs_f64(),
         met: true,
-        ..Report::default()
+        ..LabReport::default()
     };
     for step in &topology.steps {
         let mut result = act(topology, &mut lab, &step.action)?;
@@ -278,7 +278,7 @@ impl StepResult {
     }
 }
 
-fn judge(step: &Step, result: &mut StepResult, earlier: &[StepResult]) {
+fn judge(step: &LabStep, result: &mut StepResult, earlier: &[StepResult]) {
     let expected = step.expected.iter();
     result.missed = expected
         .filter_map(|expectation| result.missed(expectation, earlier))

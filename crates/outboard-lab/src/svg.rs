@@ -2,7 +2,7 @@
 //! A picture of a topology with its traffic. Springs pull linked nodes together, and all nodes push
 //! each other away.
 
-use crate::report::{InterfaceReport, Report};
+use crate::report::{InterfaceReport, LabReport};
 use crate::topology::Topology;
 use std::fmt::Write;
 
@@ -119,7 +119,7 @@ fn shown_bytes(bytes: u64) -> String {
 }
 
 /// The traffic of a link: what its nodes have sent, and what was dropped.
-fn traffic(report: &Report, link: &str) -> (u64, u64) {
+fn traffic(report: &LabReport, link: &str) -> (u64, u64) {
     let interfaces = report
         .interfaces
         .iter()
@@ -133,7 +133,7 @@ fn traffic(report: &Report, link: &str) -> (u64, u64) {
 }
 
 /// Draws a lab after it has run.
-pub fn draw(topology: &Topology, report: &Report) -> String {
+pub fn draw(topology: &Topology, report: &LabReport) -> String {
     let mut drawing = Picture::new(topology);
     drawing.lay_out();
     let (width, height) = drawing.place();
@@ -207,7 +207,7 @@ nodes: {a: , b: {forward: true}, c: , d: }
 links: {two: {nodes: [a, b]}, three: {nodes: [b, c, d]}}
 ";
         let topology = Topology::parse(text).unwrap();
-        let picture = draw(&topology, &Report::default());
+        let picture = draw(&topology, &LabReport::default());
         assert!(picture.contains("<title>&lt;a &amp; b&gt;</title>"));
         assert_eq!(picture.matches("<rect").count(), 4);
         assert_eq!(picture.matches("<line").count(), 4);

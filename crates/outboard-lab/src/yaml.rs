@@ -16,11 +16,11 @@ const DEEPEST: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Yaml {
     pub line: usize,
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum YamlValue {
     /// `~`, `null`, or nothing at all.
     Nothing,
     Text(String),
@@ -92,8 +92,8 @@ impl<'a> Reader<'a> {
     fn nested(
         &mut self,
         line: usize,
-        read: impl FnOnce(&mut Self) -> Result<Value>,
-    ) -> Result<Value> {
+        read: impl FnOnce(&mut Self) -> Result<YamlValue>,
+    ) -> Result<YamlValue> {
         if self.depth == DEEPEST {
             let text = format!("more than {DEEPEST} lists and maps inside each other");
             return Err(Error::topology(line, text));
@@ -104,23 +104,23 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn list(&mut self) -> Result<Value> {
+    fn list(&mut self) -> Result<YamlValue> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
-                (Event::SequenceEnd, _) => return Ok(Value::List(items)),
+                (Event::SequenceEnd, _) => return Ok(YamlValue::List(items)),
                 (event, line) => items.push(self.value(event, line)?),
             }
         }
     }
 
-    fn map(&mut self) -> Result<Value> {
+    fn map(&mut self) -> Result<YamlValue> {
         let mut pairs: Vec<(YamlKey, Yaml)> = Vec::new();
         let mut lines = std::collections::HashMap::new();
         loop {
             let (event, line) = self.next()?;
             let name = match event {
-                Event::MappingEnd => return Ok(Value::Map(pairs)),
+                Event::MappingEnd => return Ok(YamlValue::Map(pairs)),
                 Event::Scalar(text, _, 0, None) => text.into_owned(),
                 _ => return Err(Error::topology(line, "a key is one word")),
             };
@@ -135,10 +135,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn scalar(text: &str, style: ScalarStyle) -> Value {
+fn scalar(text: &str, style: ScalarStyle) -> YamlValue {
     match (text, style) {
-        ("" | "~" | "null", ScalarStyle::Plain) => Value::Nothing,
-        _ => Value::Text(text.to_owned()),
+        ("" | "~" | "null", ScalarStyle::Plain) => YamlValue::Nothing,
+        _ => YamlValue::Text(text.to_owned()),
     }
 }
 
@@ -146,7 +146,7 @@ impl Yaml {
     /// The text of a value that is one word or line. `what`: its name, for the error.
     pub fn text(&self, what: &str) -> Result<&str> {
         match &self.value {
-            Value::Text(text) => Ok(text),
+            YamlValue::Text(text) => Ok(text),
             _ => Err(Error::topology(self.line, format!("{what}: write a text"))),
         }
     }
@@ -154,18 +154,18 @@ impl Yaml {
     /// The items of a list. A single text is a list of one; nothing is an empty list.
     pub fn items(&self, what: &str) -> Result<&[Yaml]> {
         match &self.value {
-            Value::List(items) => Ok(items),
-            Value::Text(_) => Ok(std::slice::from_ref(self)),
-            Value::Nothing => Ok(&[]),
-            Value::Map(_) => Err(Error::topology(self.line, format!("{what}: write a list"))),
+            YamlValue::List(items) => Ok(items),
+            YamlValue::Text(_) => Ok(std::slice::from_ref(self)),
+            YamlValue::Nothing => Ok(&[]),
+            YamlValue::Map(_) => Err(Error::topology(self.line, format!("{what}: write a list"))),
         }
     }
 
     /// The pairs of a map. Nothing is an empty map.
     pub fn pairs(&self, what: &str) -> Result<&[(YamlKey, Yaml)]> {
         match &self.value {
-            Value::Map(pairs) => Ok(pairs),
-            Value::Nothing => Ok(&[]),
+            YamlValue::Map(pairs) => Ok(pairs),
+            YamlValue::Nothing => Ok(&[]),
             _ => Err(Error::topology(
                 self.line,
                 format!("{what}: write KEY: VALUE"),

@@ -121,8 +121,8 @@ pub fn escaped(name: &[u8]) -> String {
     let mut shown = String::new();
     for piece in pieces(name) {
         match piece {
-            Piece::Text(text) => escape(&mut shown, text),
-            Piece::Byte(byte) => {
+            NamePiece::Text(text) => escape(&mut shown, text),
+            NamePiece::Byte(byte) => {
                 let _ = write!(shown, "\\x{byte:02x}");
             }
         }
@@ -153,7 +153,7 @@ pub fn message(text: &str) -> String {
 }
 
 /// A piece of a name.
-pub enum Piece<'a> {
+pub enum NamePiece<'a> {
     /// Valid UTF-8.
     Text(&'a str),
     /// A byte that is no part of valid UTF-8.
@@ -161,20 +161,20 @@ pub enum Piece<'a> {
 }
 
 /// Splits a name into valid text and single invalid bytes.
-pub fn pieces(mut rest: &[u8]) -> Vec<Piece<'_>> {
+pub fn pieces(mut rest: &[u8]) -> Vec<NamePiece<'_>> {
     let mut pieces = Vec::new();
     while !rest.is_empty() {
         let valid = match std::str::from_utf8(rest) {
             Ok(text) => {
-                pieces.push(Piece::Text(text));
+                pieces.push(NamePiece::Text(text));
                 break;
             }
             Err(error) => error.valid_up_to(),
         };
         if let Ok(text) = std::str::from_utf8(&rest[..valid]) {
-            pieces.push(Piece::Text(text));
+            pieces.push(NamePiece::Text(text));
         }
-        pieces.push(Piece::Byte(rest[valid]));
+        pieces.push(NamePiece::Byte(rest[valid]));
         rest = &rest[valid + 1..];
     }
     pieces

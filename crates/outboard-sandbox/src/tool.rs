@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::failure::ErrorKind;
 use crate::format::escaped;
 use crate::interrupt::Guard;
-use crate::sandbox::programs::{shut_in, Files};
+use crate::sandbox::programs::{shut_in, ProgramFiles};
 use outboard::{end_with_parent, make_files_private, signal_group, signals};
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -111,10 +111,10 @@ impl Tool {
         Ok(Call {
             name: self.name,
             command: clean_command(&program),
-            files: (confinement == Confinement::Sandboxed).then(|| Files {
+            files: (confinement == Confinement::Sandboxed).then(|| ProgramFiles {
                 program,
                 reads: QUESTIONS.map(PathBuf::from).to_vec(),
-                ..Files::default()
+                ..ProgramFiles::default()
             }),
             input: Vec::new(),
             in_place: false,
@@ -145,7 +145,7 @@ pub struct Call {
     name: &'static str,
     command: Command,
     /// All files that it can use; `None`: no sandbox.
-    files: Option<Files>,
+    files: Option<ProgramFiles>,
     input: Vec<u8>,
     in_place: bool,
     /// Do not run the tool without Landlock.
@@ -356,7 +356,7 @@ impl Drop for Parent {
 /// Starts a program from a thread that sandboxes itself: restrictions of a thread do not restrict
 /// this process. The thread stays, because the program ends with its parent thread: without this
 /// process nobody has the image locked.
-fn start(mut command: Command, files: Option<Files>, confined: bool) -> io::Result<Started> {
+fn start(mut command: Command, files: Option<ProgramFiles>, confined: bool) -> io::Result<Started> {
     end_with_parent(&mut command);
     make_files_private(&mut command);
     command.process_group(0);

@@ -6,7 +6,7 @@
 //! A file server does this for the users whose requests it carries out. Rights are not checked
 //! here: capabilities stay when the user changes, except the one that says so.
 
-use crate::instance::Handle;
+use crate::instance::InstanceHandle;
 use crate::system::{pointer, pointer_mut};
 use crate::Instance;
 use std::cell::RefCell;
@@ -51,7 +51,8 @@ struct CapabilitySet {
 
 thread_local! {
     /// The credentials of this thread, in each kernel that it was prepared for.
-    static CURRENT: RefCell<Vec<(Weak<Handle>, Current)>> = const { RefCell::new(Vec::new()) };
+    static CURRENT: RefCell<Vec<(Weak<InstanceHandle>, Current)>> =
+        const { RefCell::new(Vec::new()) };
 }
 
 impl Instance {

@@ -18,7 +18,7 @@ struct Raw {
 
 /// Says which file it is, for as long as that file exists: not one that has its number later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Handle {
+pub struct FileHandle {
     kind: i32,
     bytes: Box<[u8]>,
 }
@@ -26,7 +26,7 @@ pub struct Handle {
 impl Fd {
     /// The handle of this file, which may be open with `O_PATH`. EOPNOTSUPP: the file system has
     /// none.
-    pub fn handle(&self) -> io::Result<Handle> {
+    pub fn handle(&self) -> io::Result<FileHandle> {
         let mut raw = Raw {
             length: LIMIT as u32,
             kind: 0,
@@ -43,7 +43,7 @@ impl Fd {
         // SAFETY: `raw` has the kernel's layout with the room that it says; all outlives the call.
         unsafe { self.call(libc::SYS_name_to_handle_at, arguments) }?;
         let bytes = &raw.bytes[..LIMIT.min(raw.length as usize)];
-        Ok(Handle {
+        Ok(FileHandle {
             kind: raw.kind,
             bytes: bytes.into(),
         })
@@ -51,7 +51,7 @@ impl Fd {
 
     /// Opens a file of the file system that this one is in, which is not open with `O_PATH`.
     /// ESTALE: it does not exist any more.
-    pub fn open_handle(&self, handle: &Handle, flags: c_int) -> io::Result<Self> {
+    pub fn open_handle(&self, handle: &FileHandle, flags: c_int) -> io::Result<Self> {
         let mut raw = Raw {
             length: handle.bytes.len() as u32,
             kind: handle.kind,

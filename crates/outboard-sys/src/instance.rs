@@ -69,7 +69,7 @@ const HALTED: u8 = 1;
 const PANICKED: u8 = 2;
 
 /// A handle of the C library.
-pub(crate) struct Handle {
+pub(crate) struct InstanceHandle {
     raw: NonNull<ffi::ob_instance>,
     callbacks: Callbacks,
     /// The process that has booted it.
@@ -80,11 +80,11 @@ pub(crate) struct Handle {
 
 // SAFETY: any thread may call the library with a handle at any time until it is freed, which only
 // drop() does. The callbacks are Send and Sync.
-unsafe impl Send for Handle {}
+unsafe impl Send for InstanceHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for InstanceHandle {}
 
-impl Drop for Handle {
+impl Drop for InstanceHandle {
     fn drop(&mut self) {
         let raw = self.raw.as_ptr();
         // SAFETY: nobody else has the handle any more.
@@ -100,7 +100,7 @@ impl Drop for Handle {
 }
 
 /// An instance that has not booted.
-pub struct EmptyInstance(Handle);
+pub struct EmptyInstance(InstanceHandle);
 
 impl EmptyInstance {
     /// [`KernelError::TooMany`]: the library has no further handle.
@@ -111,7 +111,7 @@ impl EmptyInstance {
             error if error == -libc::EAGAIN => return Err(KernelError::TooMany.into()),
             result => check(result)?,
         };
-        Ok(Self(Handle {
+        Ok(Self(InstanceHandle {
             raw: NonNull::new(raw).expect("the library has stored a handle"),
             callbacks: Callbacks::default(),
             process: process::id(),
@@ -154,7 +154,7 @@ impl EmptyInstance {
 /// dropped, unless it was halted before. Files have clones, too.
 #[derive(Clone)]
 pub struct Instance {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<InstanceHandle>,
 }
 
 impl PartialEq for Instance {

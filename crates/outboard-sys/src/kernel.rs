@@ -10,11 +10,11 @@ use std::ptr::null_mut;
 /// Receives a line of the kernel's log: its level (0 to 7) and its bytes, without a newline.
 /// Runs on any thread, possibly inside the kernel: it must not block, take a lock
 /// that somebody may hold, allocate, or make a system call of the kernel.
-pub type Log = Box<dyn Fn(i32, &[u8]) + Send + Sync>;
+pub type LogSink = Box<dyn Fn(i32, &[u8]) + Send + Sync>;
 
 /// Receives the text of a kernel panic. Runs on the thread that panics, maybe in a signal handler:
-/// it may do no more than a [`Log`], and may end the process. When it returns, the process ends by
-/// abort(3), or the kernel alone if its panic is contained.
+/// it may do no more than a [`LogSink`], and may end the process. When it returns, the process ends
+/// by abort(3), or the kernel alone if its panic is contained.
 pub type Panic = Box<dyn Fn(&[u8]) + Send + Sync>;
 
 /// The configuration of a kernel at boot.
@@ -29,7 +29,7 @@ pub struct Config {
     /// Lines of this level and below are logged; `None`: what `OUTBOARD_LOG` says.
     pub log_level: Option<u8>,
     /// Where lines go; `None`: standard error.
-    pub log: Option<Log>,
+    pub log: Option<LogSink>,
     /// Components that are loaded at once, separated by spaces.
     pub components: Option<CString>,
     /// The directory of snapshots; `None`: the kernel boots.
@@ -45,7 +45,7 @@ pub struct Config {
 /// The functions that a kernel calls, on the heap: NULL or a pointer that the library has as a
 /// context.
 pub(crate) struct Callbacks {
-    log: *mut Log,
+    log: *mut LogSink,
     panic: *mut Panic,
 }
 
@@ -117,7 +117,7 @@ extern "C" fn call_log(context: *mut c_void, level: c_int, line: *const c_char, 
     // readable bytes.
     let (log, line) = unsafe {
         (
-            &*context.cast::<Log>(),
+            &*context.cast::<LogSink>(),
             std::slice::from_raw_parts(line.cast::<u8>(), length),
         )
     };

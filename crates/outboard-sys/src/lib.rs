@@ -53,7 +53,7 @@ pub use entries::{Entries, RawEntry};
 pub use explained::{errno, explained};
 pub use fd::Fd;
 pub use file_lock::FileLock;
-pub use handle::Handle;
+pub use handle::FileHandle;
 pub use host_event::HostEvent;
 pub use instance::{EmptyInstance, Instance, KernelError};
 pub use libc;

@@ -12,7 +12,7 @@ const LARGEST: u64 = 16 << 20;
 
 /// The names of one kind. The first of several entries counts.
 #[derive(Debug, Default)]
-pub struct Names {
+pub struct AccountNames {
     by_id: HashMap<u32, String>,
     by_name: HashMap<String, u32>,
     /// Login groups of users; empty for groups.
@@ -22,8 +22,8 @@ pub struct Names {
 /// The users and groups of an image.
 #[derive(Debug, Default)]
 pub struct Accounts {
-    pub users: Names,
-    pub groups: Names,
+    pub users: AccountNames,
+    pub groups: AccountNames,
 }
 
 fn add_missing<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: HashMap<K, V>) {
@@ -32,7 +32,7 @@ fn add_missing<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: HashMap<K, V>) {
     }
 }
 
-impl Names {
+impl AccountNames {
     /// Parses lines of `name:password:id:...`, and leaves out lines without a valid name.
     pub fn parse(text: &[u8]) -> Self {
         let mut names = Self::default();
@@ -112,8 +112,8 @@ impl Accounts {
     /// Reads /etc/passwd and /etc/group of a tree.
     pub fn read(tree: &Tree) -> io::Result<Self> {
         Ok(Self {
-            users: Names::read(tree, "/etc/passwd")?,
-            groups: Names::read(tree, "/etc/group")?,
+            users: AccountNames::read(tree, "/etc/passwd")?,
+            groups: AccountNames::read(tree, "/etc/group")?,
         })
     }
 
@@ -137,8 +137,9 @@ mod tests {
 
     #[test]
     fn lines() {
-        let names =
-            Names::parse(b"root:x:0:0::/:\n\xff:x:1\na\x1b:x:2\n5:x:6:\nbad\nr2:x:0:\nme:x:7:1");
+        let names = AccountNames::parse(
+            b"root:x:0:0::/:\n\xff:x:1\na\x1b:x:2\n5:x:6:\nbad\nr2:x:0:\nme:x:7:1",
+        );
         assert_eq!(names.name(0), "root");
         assert_eq!(names.name(2), "2");
         assert_eq!(names.id("r2"), Some(0));

@@ -72,7 +72,7 @@ impl AttributeTarget<'_> {
 }
 
 /// The attributes that a file gets, except extended ones.
-pub struct Wanted {
+pub struct WantedAttributes {
     /// [`UNCHANGED`]: as it is.
     pub user: u32,
     /// [`UNCHANGED`]: as it is.
@@ -99,7 +99,7 @@ pub fn is_access_list(name: &CStr) -> bool {
 pub fn keep(
     report: &Report,
     target: &AttributeTarget,
-    wanted: &Wanted,
+    wanted: &WantedAttributes,
     xattrs: &dyn Xattrs,
     now: &libc::stat,
     path: &dyn Fn() -> String,
@@ -138,7 +138,7 @@ pub fn keep_xattrs(
 fn keep_owner(
     report: &Report,
     target: &AttributeTarget,
-    wanted: &Wanted,
+    wanted: &WantedAttributes,
     now: &libc::stat,
     path: &dyn Fn() -> String,
 ) -> (u32, u32) {

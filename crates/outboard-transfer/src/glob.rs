@@ -2,7 +2,7 @@
 //! Patterns of names, with the shell's syntax: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\`
 //! before a literal character. Slashes and dots are ordinary characters, as for find.
 
-use outboard_sandbox::format::{pieces, Piece};
+use outboard_sandbox::format::{pieces, NamePiece};
 
 /// A pattern. Names are bytes; each byte that is not valid UTF-8 counts as one character.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ fn units(name: &[u8]) -> Vec<u32> {
     let mut units = Vec::with_capacity(name.len());
     for piece in pieces(name) {
         match piece {
-            Piece::Text(text) => units.extend(text.chars().map(u32::from)),
-            Piece::Byte(byte) => units.push(BYTES + u32::from(byte)),
+            NamePiece::Text(text) => units.extend(text.chars().map(u32::from)),
+            NamePiece::Byte(byte) => units.push(BYTES + u32::from(byte)),
         }
     }
     units

@@ -42,6 +42,18 @@ impl Owner {
         })
     }
 
+    /// Parses "UID:GID": one user and group, both as numbers.
+    pub fn from_numbers(text: &str) -> std::result::Result<Self, String> {
+        let number = |part: &str| part.parse().ok().filter(|number| *number != u32::MAX);
+        let parsed = text.split_once(':').and_then(|(user, group)| {
+            Some(Self {
+                user: Some(number(user)?),
+                group: Some(number(group)?),
+            })
+        });
+        parsed.ok_or_else(|| format!("\"{text}\" is not UID:GID, as in 0:0"))
+    }
+
     /// Parses "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
     fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
         let text = std::str::from_utf8(text).map_err(|_| USER)?;
@@ -65,13 +77,13 @@ impl Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Names;
+    use crate::accounts::AccountNames;
 
     #[test]
     fn owners() {
         let accounts = Accounts {
-            users: Names::parse(b"ann:x:7:8:Ann:/:/bin/sh\n"),
-            groups: Names::parse(b"staff:x:50:ann\n"),
+            users: AccountNames::parse(b"ann:x:7:8:Ann:/:/bin/sh\n"),
+            groups: AccountNames::parse(b"staff:x:50:ann\n"),
         };
         for (text, user, group) in [
             ("ann", Some(7), None),
@@ -86,6 +98,15 @@ mod tests {
         }
         for bad in ["bob", "ann:wheel", "5:", "4294967295", "-1", "99999999999"] {
             assert!(Owner::parse(bad.as_bytes(), &accounts).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_alone() {
+        let owner = Owner::from_numbers("1:2").unwrap();
+        assert_eq!((owner.user, owner.group), (Some(1), Some(2)));
+        for bad in ["", "1", "1:", ":2", "1:2:3", "4294967295:0"] {
+            assert!(Owner::from_numbers(bad).is_err(), "{bad}");
         }
     }
 }

@@ -2,10 +2,10 @@
 //! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind
 //! one type. Nothing is printed, and no setting of the process is changed.
 
-use crate::cp::{copy_exactly, Changes, Job, Keep, Options};
+use crate::cp::{copy_exactly, Changes, CopyJob, Keep, Options};
 use crate::exclusion::Exclusion;
 use crate::report::{Progress, Report};
-use crate::tar::input::{unpack_into, Input, UnpackTarget};
+use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput as Archive, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
 use outboard::Tree;
@@ -183,7 +183,7 @@ impl Transfer {
         let source = Place::Host(from_path.as_ref().to_owned());
         let destination = Place::Host(to_path.as_ref().to_owned());
         self.run(|report, interrupt| {
-            let job = Job {
+            let job = CopyJob {
                 options,
                 changes: &Changes::default(),
                 excluded: &Exclusion::default(),
@@ -250,7 +250,7 @@ impl Transfer {
         to: &Tree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
-        self.unpack_input(Input::of_reader(archive, ARCHIVE), to, directory)
+        self.unpack_input(ArchiveInput::of_reader(archive, ARCHIVE), to, directory)
     }
 
     /// As [`Transfer::unpack`], from a file, pipe or socket of the host.
@@ -260,12 +260,12 @@ impl Transfer {
         to: &Tree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
-        self.unpack_input(Input::of(archive, ARCHIVE.to_owned()), to, directory)
+        self.unpack_input(ArchiveInput::of(archive, ARCHIVE.to_owned()), to, directory)
     }
 
     fn unpack_input(
         &self,
-        input: Input,
+        input: ArchiveInput,
         to: &Tree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {

@@ -302,7 +302,7 @@ impl UsedFiles {
         };
         check_same(Identity::of_stat(&file.stat()?) == Identity::of_stat(stat))?;
         let size = file.seek(0, libc::SEEK_END)?;
-        self.check_content(&OpenFile { file: &file, size })
+        self.check_content(&FdSource { file: &file, size })
     }
 
     /// Refuses contents that look like a disk image or a file system.
@@ -329,12 +329,12 @@ fn check_same(same: bool) -> io::Result<()> {
 }
 
 /// The bytes of an open file, for parsers.
-pub struct OpenFile<'a> {
+pub struct FdSource<'a> {
     pub file: &'a Fd,
     pub size: u64,
 }
 
-impl Source for OpenFile<'_> {
+impl Source for FdSource<'_> {
     fn size(&self) -> u64 {
         self.size
     }

@@ -6,7 +6,7 @@ use crate::destination::{Use, UsedFiles};
 use crate::image_file::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
-use crate::servers::{self, Server};
+use crate::servers::{self, MountServer};
 use crate::undo;
 use outboard::FileLock;
 use outboard_sandbox::error::Error;
@@ -25,7 +25,7 @@ pub struct HeldImage {
     /// Its file had a name when it was opened.
     has_name: bool,
     /// The server of a mount of it: the sandbox hides other processes later.
-    server: Option<Server>,
+    server: Option<MountServer>,
     split: Option<String>,
 }
 

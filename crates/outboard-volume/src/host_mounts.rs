@@ -46,7 +46,7 @@ fn is_root() -> bool {
 }
 
 /// A mount of ours.
-pub struct Mounted {
+pub struct HostMount {
     /// The device number of the file system: "0:35".
     device: String,
     pub directory: PathBuf,
@@ -55,7 +55,7 @@ pub struct Mounted {
     words: String,
 }
 
-impl Mounted {
+impl HostMount {
     /// The flags for mount(2).
     pub fn flags(&self) -> libc::c_ulong {
         const FLAGS: [(&str, libc::c_ulong); 4] = [
@@ -437,13 +437,13 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 }
 
 /// Our mount in a line of mountinfo: `... DIRECTORY OPTIONS ... - TYPE SOURCE OPTIONS`.
-fn parse(line: &[u8]) -> Option<Mounted> {
+fn parse(line: &[u8]) -> Option<HostMount> {
     let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
     let dash = fields.iter().position(|field| *field == b"-")?;
     if *fields.get(dash + 1)? != KIND.as_bytes() {
         return None;
     }
-    Some(Mounted {
+    Some(HostMount {
         device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
         directory: OsString::from_vec(unescaped(fields.get(4)?)).into(),
         source: OsString::from_vec(unescaped(fields.get(dash + 2)?)),
@@ -452,14 +452,14 @@ fn parse(line: &[u8]) -> Option<Mounted> {
 }
 
 /// Our mounts that a process sees, by its directory in /proc.
-pub fn mounts(process: &Path) -> io::Result<Vec<Mounted>> {
+pub fn mounts(process: &Path) -> io::Result<Vec<HostMount>> {
     let text = std::fs::read(process.join("mountinfo"))?;
     let lines = text.split(|byte| *byte == b'\n');
     Ok(lines.filter_map(parse).collect())
 }
 
 /// Our mount on a directory; the topmost of several.
-pub fn find(directory: &Path) -> io::Result<Option<Mounted>> {
+pub fn find(directory: &Path) -> io::Result<Option<HostMount>> {
     let mounts = mounts(Path::new("/proc/self"))?;
     Ok(mounts
         .into_iter()

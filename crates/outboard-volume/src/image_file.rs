@@ -2,7 +2,7 @@
 //! The files that images are in: how they are opened, and why they cannot be used.
 
 use crate::address::Place;
-use crate::servers::Server;
+use crate::servers::MountServer;
 use crate::undo;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -106,7 +106,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
 
 /// Somebody else has an image, or, if it is only to be read, may write to it. `server`: of a mount
 /// of it.
-pub fn in_use(path: &Path, write: bool, server: Option<&Server>) -> Error {
+pub fn in_use(path: &Path, write: bool, server: Option<&MountServer>) -> Error {
     let shown = path.display();
     let may_write = if write { "" } else { ", which may write to it" };
     let Some(server) = server else {

@@ -7,7 +7,7 @@ use crate::containers::{create_qcow2, create_vhd};
 use crate::image_lock::ImageLock;
 use crate::options::Options;
 use crate::scratch::{Range, Scratch};
-use crate::session::{apart, Session, Wanted};
+use crate::session::{apart, Session, WantedDevice};
 use crate::uuid;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
@@ -106,7 +106,7 @@ pub fn write_to(
         ..HostAccess::default()
     };
     apart(session, &access, |session| {
-        let (device, _) = session.block_device(name, Wanted::Itself, true)?;
+        let (device, _) = session.block_device(name, WantedDevice::Itself, true)?;
         let write = || {
             let range = Range {
                 start: 0,

@@ -15,7 +15,7 @@ pub const KIND: &str = "fuse.outboard";
 
 /// A process that serves a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct MountServer {
     pub process: u32,
     /// `IMAGE`, `IMAGE@N` or `IMAGE@NAME`, absolute.
     pub source: OsString,
@@ -24,7 +24,7 @@ pub struct Server {
     pub options: Vec<String>,
 }
 
-impl Server {
+impl MountServer {
     /// The server that a command line belongs to: `... --role server ... -- SOURCE DIRECTORY`.
     fn parse(process: u32, command_line: &[u8]) -> Option<Self> {
         let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
@@ -70,14 +70,14 @@ impl Server {
 }
 
 /// All servers that this process can see, but itself.
-pub fn all() -> Vec<Server> {
+pub fn all() -> Vec<MountServer> {
     let Ok(processes) = std::fs::read_dir(PROCESSES) else {
         return Vec::new();
     };
     let server = |name: &OsStr| {
         let process = name.to_str()?.parse().ok()?;
         let file = Path::new(PROCESSES).join(name).join("cmdline");
-        Server::parse(process, &std::fs::read(file).ok()?)
+        MountServer::parse(process, &std::fs::read(file).ok()?)
     };
     processes
         .flatten()
@@ -101,7 +101,7 @@ fn has_mount(mounts: &[u8], image: &Path) -> bool {
 
 /// The server that has an image, if the image is mounted where this process can see it. Without
 /// such a mount this costs one file to read.
-pub fn of_image(path: &Path) -> Option<Server> {
+pub fn of_image(path: &Path) -> Option<MountServer> {
     let path = path.canonicalize().ok()?;
     let mounts = std::fs::read(MOUNTS).ok()?;
     if !has_mount(&mounts, &path) {
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn command_lines_of_servers() {
         let line = b"outboard\0mount\0--role\0server\0-oro\0--\0/x/a.img@1\0/mnt\0";
-        let server = Server::parse(7, line).unwrap();
+        let server = MountServer::parse(7, line).unwrap();
         assert_eq!(server.source, "/x/a.img@1");
         assert_eq!(server.image(), Path::new("/x/a.img"));
         assert_eq!(server.directory, Path::new("/mnt"));
@@ -129,7 +129,7 @@ mod tests {
             b"outboard\0mount\0--\0--role\0server\0",
             b"outboard\0mount\0--role\0server\0--",
         ] {
-            assert_eq!(Server::parse(7, other), None);
+            assert_eq!(MountServer::parse(7, other), None);
         }
     }
 

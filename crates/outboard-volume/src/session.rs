@@ -26,10 +26,10 @@ use crate::options::Options;
 use crate::snapshots;
 use crate::warnings;
 pub use apart::{apart, start_apart};
-pub use devices::Wanted;
+pub use devices::WantedDevice;
 use disks::OpenDisk;
 use layered::OpenStack;
-use mounts::Mounted;
+use mounts::MountedDevice;
 pub use mounts::Style;
 use network::Network;
 use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
@@ -81,7 +81,7 @@ pub struct Session {
     kernel: Option<Kernel>,
     /// The slots of a released disk and of its mounts are empty.
     disks: Vec<Option<OpenDisk>>,
-    mounts: Vec<Option<Mounted>>,
+    mounts: Vec<Option<MountedDevice>>,
     /// A slot is empty once one of its disks was released.
     stacks: Vec<Option<OpenStack>>,
     noted: HashSet<String>,
@@ -300,7 +300,7 @@ impl Session {
         let position = self.log.position();
         let mut problems = Vec::new();
         while let Some(slot) = self.mounts.pop() {
-            problems.extend(slot.and_then(Mounted::unmount));
+            problems.extend(slot.and_then(MountedDevice::unmount));
         }
         let stacks = self.stacks.iter().flatten();
         problems.extend(stacks.flat_map(OpenStack::lost_snapshots));

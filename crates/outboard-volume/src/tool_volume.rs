@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write, check_writable, open_image_file};
 use crate::image_lock::ImageLock;
 use crate::scratch::{PlainPath, Range, Scratch};
-use crate::session::{Session, Wanted};
+use crate::session::{Session, WantedDevice};
 use crate::temporary;
 use crate::undo;
 use outboard_image::{probe, Class, FileSource, Probe};
@@ -78,7 +78,7 @@ pub fn on_disk<T>(
         return synced(&lock, write, &file.display().to_string()).and(done);
     }
     let disk = ImageName::new(file, None);
-    let export = Export::start(session, &disk, Wanted::Disk, write)?;
+    let export = Export::start(session, &disk, WantedDevice::Disk, write)?;
     let done = work(export.path());
     export.finish_after(done)
 }
@@ -93,7 +93,7 @@ impl ToolVolume {
                 return Self::in_image(lock, &image, name);
             }
         }
-        let export = Export::start(session, name, Wanted::FileSystem, write)?;
+        let export = Export::start(session, name, WantedDevice::FileSystem, write)?;
         let (range, probe) = match Self::look(&export) {
             Ok(found) => found,
             Err(error) => return export.finish_after(Err(error)),

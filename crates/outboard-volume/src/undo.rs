@@ -27,7 +27,7 @@ use format::{record, Head, LogState, HEAD};
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
-use places::{mark_value, FoundLog, Log, Mark, Subject, MARK};
+use places::{mark_value, FoundLog, Subject, UndoLogFile, UndoMark, MARK};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -57,7 +57,7 @@ pub fn exists(image: &Path) -> bool {
 }
 
 /// The process that writes a log. A log of a dead one says nothing of who has locked the image.
-fn writer_of(log: &Log) -> Option<u32> {
+fn writer_of(log: &UndoLogFile) -> Option<u32> {
     let process = log.reader.head?.process;
     let is_alive = || Path::new("/proc").join(process.to_string()).exists();
     (process != 0 && is_alive()).then_some(process)
@@ -102,9 +102,9 @@ pub fn check(image: &Path) -> io::Result<()> {
 
 /// The same of an open image that is locked, where names of files mean nothing.
 pub fn check_open(image: &File) -> io::Result<()> {
-    match Mark::of(&Fd::standard(image.as_raw_fd())?) {
-        Mark::Of { .. } => Err(half_changed()),
-        Mark::Absent | Mark::Unknown => Ok(()),
+    match UndoMark::of(&Fd::standard(image.as_raw_fd())?) {
+        UndoMark::Of { .. } => Err(half_changed()),
+        UndoMark::Absent | UndoMark::Unknown => Ok(()),
     }
 }
 
@@ -123,7 +123,7 @@ fn unmark(image: &Fd) -> io::Result<()> {
     match image.remove_xattr(MARK) {
         Ok(()) => image.sync(),
         // It has none.
-        Err(_) if !matches!(Mark::of(image), Mark::Of { .. }) => Ok(()),
+        Err(_) if !matches!(UndoMark::of(image), UndoMark::Of { .. }) => Ok(()),
         Err(error) => Err(error),
     }
 }
@@ -211,7 +211,7 @@ impl UndoLog {
             LogState::Begun | LogState::Complete => Ok(()),
         };
         // A mark without its log would be in the way.
-        if unmarked.is_err() && matches!(Mark::of(image), Mark::Of { .. }) {
+        if unmarked.is_err() && matches!(UndoMark::of(image), UndoMark::Of { .. }) {
             return unmarked;
         }
         remove_file(&self.path).and(unmarked)
@@ -227,7 +227,7 @@ impl UndoLog {
     }
 }
 
-impl Log {
+impl UndoLogFile {
     /// Undoes the change; returns whether there was one.
     fn undo(&mut self, image: &Fd) -> io::Result<bool> {
         let begun = self.reader.is_complete();
@@ -365,7 +365,7 @@ mod tests {
         log.complete(&image_fd(&path)).unwrap();
         assert!(ImageLock::take(&path, false).is_err());
         // The memory of hosts before Linux 6.6 keeps no marks.
-        let has_mark = matches!(Mark::of(&image_fd(&path)), Mark::Of { .. });
+        let has_mark = matches!(UndoMark::of(&image_fd(&path)), UndoMark::Of { .. });
         assert_eq!(check_open(&opened).is_err(), has_mark);
         log.remove(&image_fd(&path)).unwrap();
         ImageLock::take(&path, false).unwrap();

@@ -50,7 +50,7 @@ impl DiskOptions {
 
 /// A partition as the kernel found it. Start and size are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Partition {
+pub struct DiskPartition {
     /// Its number, as in the partition table.
     pub number: u32,
     /// Where it begins on the disk.
@@ -139,7 +139,7 @@ impl Disk {
     }
 
     /// The partitions, by number.
-    pub fn partitions(&self) -> io::Result<Vec<Partition>> {
+    pub fn partitions(&self) -> io::Result<Vec<DiskPartition>> {
         let directory = format!("/sys/class/block/{}", self.name());
         let names = Fd::working_directory(self.kernel().system()).open_at(
             &CString::new(directory)?,
@@ -152,7 +152,7 @@ impl Disk {
             for entry in entries {
                 let name = entry.name.to_string_lossy();
                 if let Some(number) = self.partition_number(&name) {
-                    partitions.push(Partition {
+                    partitions.push(DiskPartition {
                         number,
                         start: self.attribute(&name, "start")?.saturating_mul(512),
                         size: self.attribute(&name, "size")?.saturating_mul(512),

@@ -52,7 +52,7 @@ pub use contents::{Files, WalkEntry};
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
 pub use directory::{DirEntry, ReadDir};
-pub use disk::{Disk, DiskOptions, Partition};
+pub use disk::{Disk, DiskOptions, DiskPartition};
 pub use file::{File, OpenOptions};
 pub use interface::Interface;
 pub use kernel::{option, profile, release, version, Builder, Kernel};
@@ -85,5 +85,5 @@ pub use outboard_sys::{
     end_at_once, end_with_parent, explained, fork, has_no_output, host_memory, ignore, is_ignored,
     load_libslirp, make_files_private, matches, process_end, receive_fd, send_fd, set_name,
     signal_child, signal_group, tolerating_no_memory, Allocator, BtrfsKey, Child, Control, Entries,
-    Fd, Handle, Inherited, PathFd, RawEntry, SecretFile, System, CONTROL_SIZE,
+    Fd, FileHandle, Inherited, PathFd, RawEntry, SecretFile, System, CONTROL_SIZE,
 };

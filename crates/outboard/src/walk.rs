@@ -8,17 +8,21 @@
 //! none. It reads a directory to the end before it returns a file in there, so the caller may empty
 //! the directory on the way.
 //!
-//! | step | when | the caller may |
-//! |---|---|---|
-//! | `Found` | for each file; for a directory before what is in it | `skip` the directory, or `enter` another one in its place |
-//! | `Opened` | for each directory that was entered | use the open directory; sort and drop names |
-//! | `Failed` | in place of `Opened`: the directory cannot be opened. After `Opened`: its listing ended with an error, and the names before it follow | |
-//! | `Left` | for each directory that was found and not skipped, after what is in it | remove the directory |
+//! | step | when |
+//! |---|---|
+//! | `Found` | for each file; for a directory before what is in it |
+//! | `Opened` | for each directory that was entered |
+//! | `Failed` | in place of `Opened`: the directory cannot be opened |
+//! | `Failed` | after `Opened`: its listing ended with an error; the names before that follow |
+//! | `Left` | for each directory that was found and not skipped, after what is in it |
+//!
+//! At `Found`, the caller may `skip` the directory, or `enter_other` in its place. At `Opened`, it
+//! may sort and drop names.
 
 mod names;
 mod pairs;
 
-pub use names::Names;
+pub use names::DirectoryNames;
 pub use pairs::{PairStep, PairWalk};
 
 use crate::Fd;
@@ -70,7 +74,7 @@ pub struct OpenDirectory<'a> {
     pub directory: &'a Arc<Fd>,
     pub stat: &'a libc::stat,
     /// The names that the walk will go through, in the order of the file system.
-    pub names: &'a mut Names,
+    pub names: &'a mut DirectoryNames,
 }
 
 /// Where a walk begins: a file by its directory and name, or what `directory` is open on, if the
@@ -136,7 +140,7 @@ struct Level {
     stat: Option<libc::stat>,
     /// Length of its path.
     path: usize,
-    names: Names,
+    names: DirectoryNames,
 }
 
 /// Appends a name to a path.
@@ -151,7 +155,7 @@ impl Walk {
     /// `path`: of where it begins, as the user wrote it. If it is empty, paths are relative.
     pub fn new(start: impl Into<Start>, path: Vec<u8>, stop: impl Stop + Send + 'static) -> Self {
         let start = start.into();
-        let mut names = Names::default();
+        let mut names = DirectoryNames::default();
         names.push(&start.name, start.kind);
         Self {
             stop: Box::new(stop),
@@ -259,7 +263,7 @@ impl Walk {
     }
 
     /// The names of the directory that was entered last; `None` if it could not be opened.
-    fn entered_names(&mut self) -> Option<&mut Names> {
+    fn entered_names(&mut self) -> Option<&mut DirectoryNames> {
         match self.next {
             Next::Leave => None,
             _ => self.levels.last_mut().map(|level| &mut level.names),
@@ -272,7 +276,7 @@ impl Walk {
         self.next = Next::Leave;
         let (directory, stat) = self.open(other)?;
         self.next = Next::Nothing;
-        let mut names = Names::default();
+        let mut names = DirectoryNames::default();
         let result = names.read(&directory, &mut self.buffer, &*self.stop);
         self.levels.push(Level {
             directory: Arc::new(directory),
@@ -348,7 +352,7 @@ mod tests {
     }
 
     /// The steps of a walk. `arrange`: what to do with the names of each directory.
-    fn steps(mut walk: Walk, arrange: impl Fn(&mut Names)) -> Vec<String> {
+    fn steps(mut walk: Walk, arrange: impl Fn(&mut DirectoryNames)) -> Vec<String> {
         let mut steps = Vec::new();
         let shown = |entry: &Entry| String::from_utf8(entry.path.to_vec()).unwrap();
         while let Some(step) = walk.next() {
@@ -376,7 +380,7 @@ mod tests {
         std::fs::create_dir_all(root.join("b/c")).unwrap();
         std::fs::write(root.join("b/a"), "").unwrap();
         std::fs::write(root.join("d"), "").unwrap();
-        let all = steps(walk(&root), Names::sort);
+        let all = steps(walk(&root), DirectoryNames::sort);
         std::fs::remove_dir_all(&root).unwrap();
         let expected = [
             "+T", "(T", "+T/b", "(T/b", "+T/b/a", "+T/b/c", "(T/b/c", "-T/b/c", "-T/b", "+T/d",
@@ -390,7 +394,8 @@ mod tests {
         let root = scratch("filter");
         std::fs::create_dir_all(root.join("b/c")).unwrap();
         std::fs::write(root.join("d"), "").unwrap();
-        let directories = |names: &mut Names| names.retain(|_, kind| kind == libc::S_IFDIR);
+        let directories =
+            |names: &mut DirectoryNames| names.retain(|_, kind| kind == libc::S_IFDIR);
         let some = steps(walk(&root), directories);
         std::fs::remove_dir_all(&root).unwrap();
         let expected = [

@@ -3,7 +3,7 @@
 //! target puts into a header with the right checksum.
 
 use crate::source::{put, Sparse};
-use outboard_image::luks::Header;
+use outboard_image::luks::LuksHeader;
 use sha2::{Digest, Sha256};
 
 const SIZE: u64 = 64 << 20;
@@ -29,7 +29,7 @@ fn version2(json: &[u8]) -> Option<Vec<u8>> {
     Some(header)
 }
 
-fn check(header: &Header) {
+fn check(header: &LuksHeader) {
     assert!(header.slots.len() <= 32);
     for slot in &header.slots {
         assert_eq!(slot.area.offset % 512, 0);
@@ -52,7 +52,7 @@ pub fn run(bytes: &[u8]) {
         pieces: vec![(0, &header)],
         size: SIZE,
     };
-    if let Ok(header) = Header::read(&disk) {
+    if let Ok(header) = LuksHeader::read(&disk) {
         check(&header);
     }
 }

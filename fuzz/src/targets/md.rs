@@ -3,7 +3,7 @@
 //! checksum, wherever the four versions have it.
 
 use crate::source::{le32, put, Sparse};
-use outboard_image::md::{Member, Role};
+use outboard_image::md::{ArrayMember, MemberRole};
 
 const SIZE: u64 = 16 << 20;
 /// Offset and place of the checksum: versions 1.1, 1.2, 1.0, 0.90.
@@ -51,11 +51,11 @@ pub fn run(bytes: &[u8]) {
             pieces: vec![(offset, &block)],
             size: SIZE,
         };
-        let Some(member) = Member::read(&disk) else {
+        let Some(member) = ArrayMember::read(&disk) else {
             continue;
         };
         assert!(member.active.iter().all(|place| *place < member.places));
-        if let Role::Active(place) = member.role {
+        if let MemberRole::Active(place) = member.role {
             assert!(place < member.places);
         }
         assert!(!member.array_name().is_empty());

@@ -3,7 +3,7 @@
 //! corrects.
 
 use crate::source::put;
-use outboard_image::vhd::{self, Layout, FOOTER, FREE, HEADER, SECTOR};
+use outboard_image::vhd::{self, VhdLayout, FOOTER, FREE, HEADER, SECTOR};
 
 /// Corrects the checksum at `field` of the structure that begins at `start`. Nothing is there:
 /// nothing happens.
@@ -16,7 +16,7 @@ fn correct(image: &mut [u8], start: usize, size: u64, field: usize) {
     put(bytes, field, &(!sum).to_be_bytes());
 }
 
-fn check(image: &[u8], layout: &Layout) {
+fn check(image: &[u8], layout: &VhdLayout) {
     assert_eq!(layout.size % SECTOR, 0);
     let Some(dynamic) = &layout.dynamic else {
         assert!(layout.size + FOOTER <= image.len() as u64);

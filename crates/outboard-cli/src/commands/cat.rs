@@ -26,13 +26,13 @@ const BUFFER: usize = 128 * 1024;
 #[command(after_help = "Examples:\
                         \n  outboard cat disk.img@1:/etc/fstab\
                         \n  outboard cat disk.img@1 | zstd > part.img.zst")]
-pub struct Cat {
+pub struct CatArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH; the bytes of a volume: IMAGE@N or IMAGE@NAME
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
 }
 
-pub fn run(options: &Cat, session: &mut Session) -> Result<()> {
+pub fn run(options: &CatArgs, session: &mut Session) -> Result<()> {
     check_open()?;
     let output =
         Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
@@ -56,7 +56,7 @@ enum CatSource {
     Volume(ImageName),
 }
 
-fn find_sources(options: &Cat, session: &mut Session) -> Result<Vec<CatSource>> {
+fn find_sources(options: &CatArgs, session: &mut Session) -> Result<Vec<CatSource>> {
     let understand = |operand: &OsStr| match volume_operand(operand) {
         Some(name) => Ok(CatSource::Volume(name)),
         None => image_place(operand).map(CatSource::Place),

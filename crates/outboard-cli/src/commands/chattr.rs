@@ -17,7 +17,7 @@ use std::ffi::OsString;
 #[command(after_help = "Examples:\
                         \n  outboard chattr +i disk.img:/etc/resolv.conf\
                         \n  outboard chattr -R -i disk.img:/etc")]
-pub struct Chattr {
+pub struct ChattrArgs {
     /// The change, as in +i
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     pub mode: String,
@@ -95,7 +95,7 @@ impl Change {
     }
 }
 
-pub fn run(options: &Chattr, session: &mut Session) -> Result<()> {
+pub fn run(options: &ChattrArgs, session: &mut Session) -> Result<()> {
     let change = Change::parse(&options.mode)?;
     let descend = Descend {
         write: true,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard chmod`.
 
-use crate::commands::each::{each_place, Change};
+use crate::commands::each::{each_place, FileChange};
 use clap::Args;
 use outboard_sandbox::error::Result;
 use outboard_transfer::mode::ModeChange;
@@ -17,7 +17,7 @@ use std::io;
                         \n  outboard chmod 600 disk.img:/etc/shadow\
                         \n  outboard chmod -R u+rwX,go-w disk.img@1:/srv\
                         \n  outboard chmod -- -x disk.img:/bin/tool")]
-pub struct Chmod {
+pub struct ChmodArgs {
     /// The new permissions, as in 644 or u+rwX,go-w; after "--" if it begins with "-"
     #[arg(value_name = "MODE", value_parser = ModeChange::parse)]
     pub mode: ModeChange,
@@ -29,8 +29,8 @@ pub struct Chmod {
     pub recursive: bool,
 }
 
-pub fn run(options: &Chmod, session: &mut Session) -> Result<()> {
-    let change = Change {
+pub fn run(options: &ChmodArgs, session: &mut Session) -> Result<()> {
+    let change = FileChange {
         what: "change permissions of",
         follow: true,
         recursive: options.recursive,

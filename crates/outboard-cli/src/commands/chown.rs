@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard chown`.
 
-use crate::commands::each::{each_place, Change};
+use crate::commands::each::{each_place, FileChange};
 use clap::{ArgAction, Args};
 use outboard_sandbox::error::Result;
 use outboard_transfer::operand::ITSELF;
@@ -26,7 +26,7 @@ const UNCHANGED: u32 = u32::MAX;
                   \n  outboard chown -R www-data: disk.img@1:/srv/www\
                   \n  outboard chown -R --from=1000 0:0 disk.img:/"
 )]
-pub struct Chown {
+pub struct ChownArgs {
     /// The new owner: USER, USER:GROUP, :GROUP, or USER: for the user's login group
     #[arg(value_name = "OWNER")]
     pub owner: OsString,
@@ -47,8 +47,8 @@ pub struct Chown {
     help: Option<bool>,
 }
 
-pub fn run(options: &Chown, session: &mut Session) -> Result<()> {
-    let change = Change {
+pub fn run(options: &ChownArgs, session: &mut Session) -> Result<()> {
+    let change = FileChange {
         what: "change owner of",
         follow: !options.recursive && !options.no_dereference,
         recursive: options.recursive,

@@ -29,12 +29,12 @@ pub fn width(name: &[u8]) -> usize {
 
 /// Which names stand in each line, and how wide each column is without the gap after it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct ColumnLayout {
     pub lines: usize,
     pub widths: Vec<usize>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// The widest columns that fit; one if none do.
     pub fn of(names: &[usize], width: usize) -> Self {
         let narrowest = names.iter().min().map_or(1, |name| name + GAP);
@@ -81,7 +81,7 @@ mod tests {
             .iter()
             .map(|name| super::width(name.as_bytes()))
             .collect();
-        let layout = Layout::of(&sizes, width);
+        let layout = ColumnLayout::of(&sizes, width);
         let line = |line| {
             let parts = layout.line(&sizes, line);
             parts

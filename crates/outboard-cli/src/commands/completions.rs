@@ -14,13 +14,13 @@ use std::io::{self, Write};
 #[command(after_help = "Example:\
                         \n  outboard completions bash > \
                         ~/.local/share/bash-completion/completions/outboard")]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell
-    pub shell: Shell,
+    pub shell: CompletionShell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Shell {
+pub enum CompletionShell {
     Bash,
     Zsh,
     Fish,
@@ -29,11 +29,11 @@ pub enum Shell {
 /// More completions, for bash alone; "@OPTIONS@" stands for the words after `mount -o`.
 const BASH: &str = include_str!("completions.bash");
 
-pub fn run(options: &Completions) -> Result<()> {
+pub fn run(options: &CompletionsArgs) -> Result<()> {
     let kind = match options.shell {
-        Shell::Bash => Kind::Bash,
-        Shell::Zsh => Kind::Zsh,
-        Shell::Fish => Kind::Fish,
+        CompletionShell::Bash => Kind::Bash,
+        CompletionShell::Zsh => Kind::Zsh,
+        CompletionShell::Fish => Kind::Fish,
     };
     let mut text = Vec::new();
     clap_complete::generate(kind, &mut Arguments::command(), "outboard", &mut text);

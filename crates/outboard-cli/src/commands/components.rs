@@ -26,7 +26,7 @@ impl Print for List {
 /// List the file systems, protocols and drivers that can be loaded, with their sizes
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard components | grep fs")]
-pub struct Components {}
+pub struct ComponentsArgs {}
 
 pub fn run(output: &mut Output) -> Result<()> {
     let found = outboard::components().map_err(|error| Error::Failed(reason(&error)))?;

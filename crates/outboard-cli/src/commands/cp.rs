@@ -2,13 +2,13 @@
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
 use crate::commands::operands::{expand_places, volume_operand};
-use crate::commands::verbose::Names;
+use crate::commands::verbose::StdoutNamePrinter;
 use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
 use crate::output::Output;
 use clap::Args;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
-use outboard_transfer::cp::{copy, Changes, Copied, Existing, Keep, Options, Order};
+use outboard_transfer::cp::{copy, Changes, Copied, CopyRequest, Existing, Keep, Options};
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::report::NamePrinter;
@@ -32,7 +32,7 @@ use std::path::PathBuf;
                   \n  outboard cp disk.img@2 part.img\
                   \n  outboard cp -av --chown=root:root --exclude=.git tree/. disk.img:/srv"
 )]
-pub struct Cp {
+pub struct CpArgs {
     /// The sources, and last the destination: host paths, IMAGE:/PATH, IMAGE@N:/PATH. Of a volume,
     /// IMAGE@N or IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
@@ -75,7 +75,7 @@ pub struct Cp {
     pub force: bool,
 }
 
-impl Cp {
+impl CpArgs {
     pub fn host_access(&self) -> HostAccess {
         if let Some(ends) = self.ends() {
             return access_to(&ends);
@@ -158,7 +158,7 @@ fn access_to([source, target]: &[End; 2]) -> HostAccess {
 
 /// Copies the bytes of a volume.
 fn copy_volume(
-    options: &Cp,
+    options: &CpArgs,
     session: &mut Session,
     [source, target]: &[End; 2],
     output: &mut Output,
@@ -181,14 +181,14 @@ fn copy_volume(
     let report = progress::report();
     volume_bytes::copy(session, source, target, options.force, &report)?;
     if options.verbose {
-        let names = Names::new(output);
+        let names = StdoutNamePrinter::new(output);
         names.copied(&report, &source.operand(), &target.operand());
         names.finish()?;
     }
     Ok(())
 }
 
-pub fn run(options: &Cp, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     if let Some(ends) = options.ends() {
         return copy_volume(options, session, &ends, output);
     }
@@ -215,8 +215,8 @@ pub fn run(options: &Cp, session: &mut Session, output: &mut Output) -> Result<(
         owner,
         ..Changes::default()
     };
-    let names = options.verbose.then(|| Names::new(output));
-    let order = Order {
+    let names = options.verbose.then(|| StdoutNamePrinter::new(output));
+    let order = CopyRequest {
         options: options.options(session.umask()),
         changes: &changes,
         excluded: &excluded,

@@ -23,7 +23,7 @@ use std::ffi::{OsStr, OsString};
                   \n  outboard df -i disk.img@2\
                   \n  outboard df --json disk.img | jq '.filesystems[].available'"
 )]
-pub struct Df {
+pub struct DfArgs {
     /// An image: all its file systems. IMAGE@N or a place in it: only that one
     #[arg(required = true, value_name = "IMAGE")]
     pub images: Vec<OsString>,
@@ -70,7 +70,7 @@ impl Row {
         }
     }
 
-    fn cells(&self, options: &Df) -> Vec<String> {
+    fn cells(&self, options: &DfArgs) -> Vec<String> {
         let amount = |bytes: u64| match options.human_readable {
             true => format::brief_size(bytes),
             false if options.inodes => bytes.to_string(),
@@ -91,7 +91,7 @@ impl Row {
 struct SizeTable<'a> {
     rows: Vec<Row>,
     #[serde(skip)]
-    options: &'a Df,
+    options: &'a DfArgs,
 }
 
 impl Print for SizeTable<'_> {
@@ -115,7 +115,7 @@ fn share(used: u64, free: u64) -> String {
     }
 }
 
-pub fn run(options: &Df, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &DfArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let mut failures = Failures::default();
     let mut rows = Vec::new();
     for image in &options.images {
@@ -175,7 +175,7 @@ fn measure(session: &mut Session, name: &ImageName) -> Result<Row> {
     Ok(Row::new(name, mount.kind(), &space))
 }
 
-fn heading(options: &Df) -> [&'static str; 6] {
+fn heading(options: &DfArgs) -> [&'static str; 6] {
     match (options.inodes, options.human_readable) {
         (true, _) => ["Filesystem", "Type", "Inodes", "IUsed", "IFree", "IUse%"],
         (_, true) => ["Filesystem", "Type", "Size", "Used", "Avail", "Use%"],

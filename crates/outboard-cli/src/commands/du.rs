@@ -30,7 +30,7 @@ const BLOCK: u64 = 512;
                   \n  outboard du -s -h disk.img:/usr disk.img:/var\
                   \n  outboard du -d 1 --json disk.img@1:/"
 )]
-pub struct Du {
+pub struct DuArgs {
     /// The files to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -75,7 +75,7 @@ impl Print for Item<'_> {
     }
 }
 
-pub fn run(options: &Du, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &DuArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "du", false)?;
     let interrupt = session.catch_interrupts();
     let mut usage = Usage {
@@ -97,7 +97,7 @@ pub fn run(options: &Du, session: &mut Session, output: &mut Output) -> Result<(
 }
 
 struct Usage<'a> {
-    options: &'a Du,
+    options: &'a DuArgs,
     /// Deepest level that is shown.
     most: usize,
     /// Device and inode of files that were counted and may be met again.

@@ -18,7 +18,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 /// The lines of a dump about one file.
-pub struct Section {
+pub struct DumpSection {
     path: Vec<u8>,
     number: usize,
     /// Lines that are not empty, with their numbers.
@@ -27,7 +27,7 @@ pub struct Section {
 
 pub struct Dump {
     name: String,
-    sections: Vec<Section>,
+    sections: Vec<DumpSection>,
 }
 
 /// All of a file of the host; "-": of standard input.
@@ -57,7 +57,7 @@ impl Dump {
         };
         for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             if let Some(path) = line.strip_prefix(b"# file: ") {
-                dump.sections.push(Section {
+                dump.sections.push(DumpSection {
                     path: unquote(path),
                     number,
                     lines: Vec::new(),
@@ -89,7 +89,7 @@ impl Dump {
         session: &mut Session,
         operands: &[OsString],
         follow: bool,
-        mut apply: impl FnMut(&VisitedFile, &Section) -> Result<()>,
+        mut apply: impl FnMut(&VisitedFile, &DumpSection) -> Result<()>,
     ) -> Result<()> {
         let [operand] = operands else {
             return Err(Error::Usage(

@@ -53,7 +53,7 @@ fn each(
 }
 
 /// A change of files that are found by their names.
-pub struct Change<'a> {
+pub struct FileChange<'a> {
     /// For messages, as in "change owner of".
     pub what: &'a str,
     /// Whether an operand that is a symbolic link is followed.
@@ -62,7 +62,7 @@ pub struct Change<'a> {
     pub recursive: bool,
 }
 
-impl Change<'_> {
+impl FileChange<'_> {
     /// Has `change` done to what an operand means.
     pub fn run(
         &self,

@@ -13,7 +13,7 @@ use outboard::{signal_child, signals, Fd, System, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
-use outboard_transfer::attributes::{self, AttributeTarget, Wanted, Xattrs};
+use outboard_transfer::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
 use outboard_transfer::report::Report;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
@@ -43,19 +43,19 @@ const PATIENCE: Duration = Duration::from_millis(20);
 #[command(after_help = "Examples:\
                         \n  outboard edit disk.img@1:/etc/fstab\
                         \n  EDITOR='sed -i s/old/new/' outboard edit disk.img:/etc/hostname")]
-pub struct Edit {
+pub struct EditArgs {
     /// The file: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(value_name = "IMAGE:/PATH")]
     pub place: OsString,
 }
 
-impl Edit {
+impl EditArgs {
     pub fn host_access(&self) -> HostAccess {
         runs_programs(&self.place)
     }
 }
 
-pub fn run(options: &Edit, session: &mut Session) -> Result<()> {
+pub fn run(options: &EditArgs, session: &mut Session) -> Result<()> {
     let place = image_place(&options.place)?;
     let Place::Image(name, _) = &place else {
         return Err(Error::Usage("edit needs a place in an image".to_owned()));
@@ -374,7 +374,7 @@ fn keep_attributes(old: &Fd, new: &Fd, attributes: &Attributes) -> io::Result<()
         tv_sec: 0,
         tv_nsec: libc::UTIME_OMIT,
     };
-    let wanted = Wanted {
+    let wanted = WantedAttributes {
         user: attributes.user,
         group: attributes.group,
         mode: attributes.mode & 0o7777,

@@ -34,7 +34,7 @@ const FAILED: u8 = 8;
                         \n  outboard fsck -y cloud.qcow2@1\
                         \n  outboard fsck -y server.img@vg0/root\
                         \n  outboard --key-file key fsck laptop.img@3")]
-pub struct Fsck {
+pub struct FsckArgs {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
     /// Only check: change nothing [default]
@@ -257,7 +257,7 @@ fn word(code: u8) -> &'static str {
     }
 }
 
-pub fn run(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let code = match check(options, session, output) {
         Ok(code) => code,
         Err(error) => {
@@ -271,7 +271,7 @@ pub fn run(options: &Fsck, session: &mut Session, output: &mut Output) -> Result
     }
 }
 
-fn check(options: &Fsck, session: &mut Session, output: &mut Output) -> Result<u8> {
+fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Result<u8> {
     let mode = match (options.mend, options.automatic) {
         (true, _) => Mode::Mend,
         (_, true) => Mode::Automatic,

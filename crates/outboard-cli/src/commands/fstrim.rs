@@ -18,7 +18,7 @@ use std::path::Path;
 /// Give unused room of an image back to the host: free blocks become holes of the file
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard fstrim disk.img@2")]
-pub struct Fstrim {
+pub struct FstrimArgs {
     /// The image, or IMAGE@N for a partition
     #[arg(required = true, value_name = "IMAGE")]
     pub images: Vec<OsString>,
@@ -46,7 +46,7 @@ impl Print for Trimmed {
     }
 }
 
-pub fn run(options: &Fstrim, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &FstrimArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     for operand in &options.images {
         let name = ImageName::find(operand);
         output.item(&Trimmed {

@@ -24,7 +24,7 @@ use std::ffi::{CStr, OsString};
 #[command(after_help = "Examples:\
                         \n  outboard getfacl disk.img:/srv\
                         \n  outboard getfacl -R -n disk.img:/ > lists.txt")]
-pub struct Getfacl {
+pub struct GetfaclArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -92,7 +92,7 @@ pub fn default_list(found: &VisitedFile) -> Result<Acl> {
     }
 }
 
-pub fn run(options: &Getfacl, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &GetfaclArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let mut names = OwnerNames::new(!options.numeric);
     let descend = Descend {
         write: false,
@@ -123,7 +123,7 @@ pub fn run(options: &Getfacl, session: &mut Session, output: &mut Output) -> Res
 
 /// The lists of a file that are to be shown.
 struct Shown<'a> {
-    options: &'a Getfacl,
+    options: &'a GetfaclArgs,
     accounts: &'a Accounts,
     terminal: bool,
     found: &'a VisitedFile<'a>,

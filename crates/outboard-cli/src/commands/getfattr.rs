@@ -28,7 +28,7 @@ use std::io;
                   \n  outboard getfattr -n security.capability -e hex disk.img:/usr/bin/ping\
                   \n  outboard getfattr -R -d -m - disk.img:/ > attributes.txt"
 )]
-pub struct Getfattr {
+pub struct GetfattrArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -73,7 +73,7 @@ pub enum Encoding {
     Base64,
 }
 
-pub fn run(options: &Getfattr, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &GetfattrArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let pattern = pattern(&options.pattern)?;
     let descend = Descend {
         write: false,
@@ -106,7 +106,11 @@ fn pattern(text: &str) -> Result<Option<Regex>> {
 }
 
 /// The names that are to be shown, sorted.
-fn names(options: &Getfattr, pattern: &Option<Regex>, found: &VisitedFile) -> Result<Vec<CString>> {
+fn names(
+    options: &GetfattrArgs,
+    pattern: &Option<Regex>,
+    found: &VisitedFile,
+) -> Result<Vec<CString>> {
     if let Some(name) = &options.name {
         return Ok(vec![super::setfattr::attribute(name)?]);
     }
@@ -126,7 +130,7 @@ fn names(options: &Getfattr, pattern: &Option<Regex>, found: &VisitedFile) -> Re
 }
 
 fn show(
-    options: &Getfattr,
+    options: &GetfattrArgs,
     pattern: &Option<Regex>,
     found: &VisitedFile,
     output: &mut Output,
@@ -176,7 +180,7 @@ impl Serialize for Attribute {
 
 /// The attributes of a file.
 struct Shown<'a> {
-    options: &'a Getfattr,
+    options: &'a GetfattrArgs,
     found: &'a VisitedFile<'a>,
     attributes: Vec<Attribute>,
 }

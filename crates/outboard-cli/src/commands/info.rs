@@ -22,12 +22,12 @@ use std::os::unix::ffi::OsStrExt;
 #[command(after_help = "Examples:\
                         \n  outboard info disk.img\
                         \n  outboard info --json disk.img | jq '.disk.partitions[].filesystem'")]
-pub struct Info {
+pub struct InfoArgs {
     /// The disk image, IMAGE@N for one partition, or IMAGE@NAME for a volume
     pub image: OsString,
 }
 
-pub fn run(options: &Info, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &InfoArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let name = ImageName::find(&options.image);
     session.connect(&name.file, false)?;
     let image = session.image(&name.file)?;

@@ -3,7 +3,7 @@
 
 use crate::output::{Output, Print};
 use clap::Args;
-use outboard_lab::{LabSettings, Report, Topology};
+use outboard_lab::{LabReport, LabSettings, Topology};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:\
                         \n  outboard lab router.yaml\
                         \n  outboard lab --pcap frames --svg lab.svg router.yaml")]
-pub struct Lab {
+pub struct LabArgs {
     /// The topology file
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -40,14 +40,14 @@ pub struct Lab {
 /// Most bytes of a topology file.
 const LARGEST: u64 = 1 << 20;
 
-impl Print for Report {
+impl Print for LabReport {
     fn print(&self, output: &mut Output) -> Result<()> {
         let lines = self.lines();
         lines.iter().try_for_each(|line| output.line(line))
     }
 }
 
-impl Lab {
+impl LabArgs {
     /// It has no image. Its nodes are copies of this process, with a kernel each.
     pub fn host_access() -> HostAccess {
         HostAccess {
@@ -82,7 +82,7 @@ impl Lab {
     }
 }
 
-pub fn run(options: &Lab, output: &mut Output) -> Result<()> {
+pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
     let topology = Topology::parse(&options.read()?).map_err(|error| options.error(&error))?;
     let settings = LabSettings {
         snapshots: snapshots::directory(),

@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
                   \n  outboard ln disk.img:/bin/busybox disk.img:/bin/ls\
                   \n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
 )]
-pub struct Ln {
+pub struct LnArgs {
     /// The targets, and last the new name or a directory for it. With -s the target is a text, else
     /// a place in the same image
     #[arg(required = true, num_args = 2.., value_names = ["TARGET", "LINK"])]
@@ -39,7 +39,7 @@ pub struct Ln {
     pub no_dereference: bool,
 }
 
-pub fn run(options: &Ln, session: &mut Session) -> Result<()> {
+pub fn run(options: &LnArgs, session: &mut Session) -> Result<()> {
     let Some((link, targets)) = options.operands.split_last() else {
         return Err(Error::Usage("ln needs a target and a name".to_owned()));
     };
@@ -101,7 +101,7 @@ fn is_target_directory(tree: &Tree, place: &Place, itself: bool) -> bool {
 }
 
 fn make(
-    options: &Ln,
+    options: &LnArgs,
     session: &mut Session,
     id: TreeId,
     target: &LinkTarget,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard ls`.
 
-use super::columns::{terminal_width, width, Layout};
+use super::columns::{terminal_width, width, ColumnLayout};
 use super::owner_names::OwnerNames;
 use crate::colors::{Colors, When};
 use crate::commands::operands::find_trees;
 use crate::output::Output;
-use crate::record::File;
+use crate::record::FileRecord;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
@@ -37,7 +37,7 @@ use std::rc::Rc;
                   \n  outboard ls -lan disk.img:/root\
                   \n  outboard ls 'disk.img:/etc/*.conf'"
 )]
-pub struct Ls {
+pub struct LsArgs {
     /// The files to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -95,7 +95,7 @@ pub struct Ls {
     help: Option<bool>,
 }
 
-impl Ls {
+impl LsArgs {
     /// Whether more is needed of each file than its name.
     fn needs_metadata(&self) -> bool {
         self.is_long() || self.classify || self.inodes || self.by_time || self.by_size
@@ -125,7 +125,7 @@ impl Ls {
     }
 }
 
-pub fn run(options: &Ls, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &LsArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "ls", false)?;
     let shows_names = (options.long || output.is_json()) && !options.numeric;
     let mut listing = Listing {
@@ -214,7 +214,7 @@ fn found_at(tree: &Tree, path: &Path) -> io::Result<Found> {
 }
 
 struct Listing<'a> {
-    options: &'a Ls,
+    options: &'a LsArgs,
     interrupt: Interrupt,
     output: &'a mut Output,
     colors: Option<Colors>,
@@ -437,7 +437,7 @@ impl Listing<'_> {
             Some(directory) => join(directory, &line.name),
             None => line.name.clone(),
         };
-        let mut file = File::new(path, stat, line.target.as_deref(), &line.accounts);
+        let mut file = FileRecord::new(path, stat, line.target.as_deref(), &line.accounts);
         file.access_list = self.options.is_long().then_some(line.access_list);
         self.output.json_item(&file)
     }
@@ -473,7 +473,7 @@ impl Listing<'_> {
         if !(self.options.columns || terminal && !self.options.single) {
             return texts.iter().try_for_each(|text| self.output.line(text));
         }
-        let layout = Layout::of(&widths, terminal_width());
+        let layout = ColumnLayout::of(&widths, terminal_width());
         for line in 0..layout.lines {
             for (index, gap) in layout.line(&widths, line) {
                 self.output.bytes(&texts[index])?;

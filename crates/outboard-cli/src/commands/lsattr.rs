@@ -19,7 +19,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 /// A flag of an inode, in the order in which flags are shown.
-pub struct Flag {
+pub struct InodeFlag {
     pub letter: char,
     pub bit: u32,
     name: &'static str,
@@ -27,8 +27,8 @@ pub struct Flag {
     pub changeable: bool,
 }
 
-const fn flag(letter: char, bit: u32, name: &'static str, changeable: bool) -> Flag {
-    Flag {
+const fn flag(letter: char, bit: u32, name: &'static str, changeable: bool) -> InodeFlag {
+    InodeFlag {
         letter,
         bit,
         name,
@@ -36,7 +36,7 @@ const fn flag(letter: char, bit: u32, name: &'static str, changeable: bool) -> F
     }
 }
 
-pub const FLAGS: [Flag; 22] = [
+pub const FLAGS: [InodeFlag; 22] = [
     flag('s', 0x1, "Secure_Deletion", true),
     flag('u', 0x2, "Undelete", true),
     flag('S', 0x8, "Synchronous_Updates", true),
@@ -69,7 +69,7 @@ pub const FLAGS: [Flag; 22] = [
                         \n  outboard lsattr disk.img:/etc\
                         \n  outboard lsattr -d disk.img:/etc disk.img:/srv\
                         \n  outboard lsattr -Ra disk.img:/srv")]
-pub struct Lsattr {
+pub struct LsattrArgs {
     /// The files and directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -106,7 +106,7 @@ pub fn flags_of(found: &VisitedFile) -> Result<u32> {
     })
 }
 
-pub fn run(options: &Lsattr, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &LsattrArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     each_place(
         session,
         &options.places,
@@ -138,13 +138,13 @@ struct Flags<'a> {
 }
 
 impl Flags<'_> {
-    fn set(&self) -> impl Iterator<Item = &'static Flag> + '_ {
+    fn set(&self) -> impl Iterator<Item = &'static InodeFlag> + '_ {
         FLAGS.iter().filter(move |flag| self.flags & flag.bit != 0)
     }
 
     /// A letter for each flag that is set, and a dash for the others.
     fn letters(&self) -> String {
-        let letter = |flag: &Flag| match self.flags & flag.bit {
+        let letter = |flag: &InodeFlag| match self.flags & flag.bit {
             0 => '-',
             _ => flag.letter,
         };
@@ -191,7 +191,7 @@ impl Print for Flags<'_> {
 }
 
 struct Listing<'a> {
-    options: &'a Lsattr,
+    options: &'a LsattrArgs,
     interrupt: Interrupt,
     output: &'a mut Output,
     failures: Failures,

@@ -13,12 +13,12 @@ use std::io;
 
 /// Write the manual page to standard output
 #[derive(Args, Debug)]
-pub struct Manual {
+pub struct ManualArgs {
     /// The command [default: the page that is about all of them]
     pub command: Option<String>,
 }
 
-pub fn run(options: &Manual) -> Result<()> {
+pub fn run(options: &ManualArgs) -> Result<()> {
     let mut whole = Arguments::command();
     whole.build();
     let command = match &options.command {

@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 #[command(after_help = "Examples:\
                         \n  outboard mkdir disk.img:/srv\
                         \n  outboard mkdir -p -m 700 disk.img@1:/home/ann/.ssh")]
-pub struct Mkdir {
+pub struct MkdirArgs {
     /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -30,13 +30,13 @@ pub struct Mkdir {
     pub mode: Option<ModeChange>,
 }
 
-pub fn run(options: &Mkdir, session: &mut Session) -> Result<()> {
+pub fn run(options: &MkdirArgs, session: &mut Session) -> Result<()> {
     each_new_place(session, &options.places, |session, place, _| {
         make(options, session, place)
     })
 }
 
-fn make(options: &Mkdir, session: &mut Session, place: &Place) -> Result<()> {
+fn make(options: &MkdirArgs, session: &mut Session, place: &Place) -> Result<()> {
     let id = session.open(place, true)?;
     let (tree, umask) = (session.tree(id), session.umask());
     if options.parents && !make_parents(tree, place, umask)? {

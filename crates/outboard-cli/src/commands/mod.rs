@@ -55,7 +55,7 @@ mod tree;
 mod truncate;
 mod verbose;
 
-use crate::output::{Layout, Output};
+use crate::output::{JsonLayout, Output};
 use clap::{Args, Subcommand};
 use invocation::Invocation;
 use outboard_sandbox::error::{Error, Result};
@@ -104,7 +104,7 @@ macro_rules! commands {
             }
 
             /// Its name, how it prints JSON, and whether it shall.
-            fn form(&self) -> (&'static str, Layout, bool) {
+            fn form(&self) -> (&'static str, JsonLayout, bool) {
                 match self {
                     $(Command::$variant(invocation) => ($name, layout!($work), invocation.json),)*
                 }
@@ -147,13 +147,13 @@ macro_rules! is_small {
 
 macro_rules! layout {
     (lists) => {
-        Layout::Items
+        JsonLayout::Items
     };
     (writes) => {
-        Layout::Refused
+        JsonLayout::Refused
     };
     ($other:ident) => {
-        Layout::Document
+        JsonLayout::Document
     };
 }
 
@@ -177,172 +177,172 @@ macro_rules! call {
 }
 
 commands! {
-    "info" Info(info::Info) small {
+    "info" Info(info::InfoArgs) small {
         access: |options| reads_images([&options.image]),
         prints: info::run,
     }
-    "ls" Ls(ls::Ls) small {
+    "ls" Ls(ls::LsArgs) small {
         access: |options| reads_images(&options.places),
         lists: ls::run,
     }
-    "cat" Cat(cat::Cat) {
+    "cat" Cat(cat::CatArgs) {
         access: |options| reads_images(&options.places),
         writes: cat::run,
     }
-    "stat" Stat(stat::Stat) small {
+    "stat" Stat(stat::StatArgs) small {
         access: |options| reads_images(&options.places),
         lists: stat::run,
     }
-    "cp" Cp(cp::Cp) {
-        access: cp::Cp::host_access,
+    "cp" Cp(cp::CpArgs) {
+        access: cp::CpArgs::host_access,
         lists: cp::run,
     }
-    "getfattr" Getfattr(getfattr::Getfattr) small {
+    "getfattr" Getfattr(getfattr::GetfattrArgs) small {
         access: |options| reads_images(&options.places),
         lists: getfattr::run,
     }
-    "setfattr" Setfattr(setfattr::Setfattr) small {
-        access: setfattr::Setfattr::host_access,
+    "setfattr" Setfattr(setfattr::SetfattrArgs) small {
+        access: setfattr::SetfattrArgs::host_access,
         run: setfattr::run,
     }
-    "getfacl" Getfacl(getfacl::Getfacl) small {
+    "getfacl" Getfacl(getfacl::GetfaclArgs) small {
         access: |options| reads_images(&options.places),
         lists: getfacl::run,
     }
-    "setfacl" Setfacl(setfacl::Setfacl) small {
-        access: setfacl::Setfacl::host_access,
+    "setfacl" Setfacl(setfacl::SetfaclArgs) small {
+        access: setfacl::SetfaclArgs::host_access,
         run: setfacl::run,
     }
-    "lsattr" Lsattr(lsattr::Lsattr) small {
+    "lsattr" Lsattr(lsattr::LsattrArgs) small {
         access: |options| reads_images(&options.places),
         lists: lsattr::run,
     }
-    "chattr" Chattr(chattr::Chattr) small {
+    "chattr" Chattr(chattr::ChattrArgs) small {
         access: |options| writes_images(&options.places),
         run: chattr::run,
     }
-    "diff" Diff(diff::Diff) {
-        access: diff::Diff::host_access,
+    "diff" Diff(diff::DiffArgs) {
+        access: diff::DiffArgs::host_access,
         lists: diff::run,
     }
-    "edit" Edit(edit::Edit) {
-        access: edit::Edit::host_access,
+    "edit" Edit(edit::EditArgs) {
+        access: edit::EditArgs::host_access,
         writes: edit::run,
     }
-    "run-script" RunScript(run_script::RunScript) {
-        access: run_script::RunScript::host_access,
+    "run-script" RunScript(run_script::RunScriptArgs) {
+        access: run_script::RunScriptArgs::host_access,
         writes: run_script::run,
     }
-    "shell" Shell(shell::Shell) {
-        access: shell::Shell::host_access,
+    "shell" Shell(shell::ShellArgs) {
+        access: shell::ShellArgs::host_access,
         writes: shell::run,
     }
-    "mkfs" Mkfs(mkfs::Mkfs) {
+    "mkfs" Mkfs(mkfs::MkfsArgs) {
         access: |options| runs_programs(&options.image),
         run: mkfs::run,
     }
-    "part" Part(part::Part) {
-        access: part::Part::host_access,
+    "part" Part(part::PartArgs) {
+        access: part::PartArgs::host_access,
         prints: part::run,
     }
-    "fsck" Fsck(fsck::Fsck) {
+    "fsck" Fsck(fsck::FsckArgs) {
         access: |options| runs_programs(&options.image),
         prints: fsck::run,
     }
-    "resize" Resize(resize::Resize) {
+    "resize" Resize(resize::ResizeArgs) {
         access: |options| runs_programs(&options.image),
         prints: resize::run,
     }
-    "fstrim" Fstrim(fstrim::Fstrim) {
+    "fstrim" Fstrim(fstrim::FstrimArgs) {
         access: |options| writes_images(&options.images),
         lists: fstrim::run,
     }
-    "mv" Mv(mv::Mv) small {
+    "mv" Mv(mv::MvArgs) small {
         access: |options| writes_images(&options.places),
         run: mv::run,
     }
-    "rm" Rm(rm::Rm) small {
+    "rm" Rm(rm::RmArgs) small {
         access: |options| writes_images(&options.places),
         run: rm::run,
     }
-    "mkdir" Mkdir(mkdir::Mkdir) small {
+    "mkdir" Mkdir(mkdir::MkdirArgs) small {
         access: |options| writes_images(&options.places),
         run: mkdir::run,
     }
-    "rmdir" Rmdir(rmdir::Rmdir) small {
+    "rmdir" Rmdir(rmdir::RmdirArgs) small {
         access: |options| writes_images(&options.places),
         run: rmdir::run,
     }
-    "ln" Ln(ln::Ln) small {
+    "ln" Ln(ln::LnArgs) small {
         access: |options| writes_images(&options.operands),
         run: ln::run,
     }
-    "chmod" Chmod(chmod::Chmod) small {
+    "chmod" Chmod(chmod::ChmodArgs) small {
         access: |options| writes_images(&options.places),
         run: chmod::run,
     }
-    "chown" Chown(chown::Chown) small {
+    "chown" Chown(chown::ChownArgs) small {
         access: |options| writes_images(&options.places),
         run: chown::run,
     }
-    "touch" Touch(touch::Touch) small {
+    "touch" Touch(touch::TouchArgs) small {
         access: |options| writes_images(options.places.iter().chain(&options.reference)),
         run: touch::run,
     }
-    "truncate" Truncate(truncate::Truncate) small {
+    "truncate" Truncate(truncate::TruncateArgs) small {
         access: |options| writes_images(&options.places),
         run: truncate::run,
     }
-    "find" Find(find::Find) {
-        access: find::Find::host_access,
+    "find" Find(find::FindArgs) {
+        access: find::FindArgs::host_access,
         lists: find::run,
     }
-    "tree" Tree(tree::Tree) {
+    "tree" Tree(tree::TreeArgs) {
         access: |options| reads_images(&options.places),
         lists: tree::run,
     }
-    "du" Du(du::Du) {
+    "du" Du(du::DuArgs) {
         access: |options| reads_images(&options.places),
         lists: du::run,
     }
-    "df" Df(df::Df) small {
+    "df" Df(df::DfArgs) small {
         access: |options| reads_images(&options.images),
         prints: df::run,
     }
-    "sync" Sync(sync::Sync) small {
+    "sync" Sync(sync::SyncArgs) small {
         access: |options| writes_images(&options.places),
         run: sync::run,
     }
-    "tar-in" TarIn(tar_in::TarIn) {
-        access: tar_in::TarIn::host_access,
+    "tar-in" TarIn(tar_in::TarInArgs) {
+        access: tar_in::TarInArgs::host_access,
         run: tar_in::run,
     }
-    "tar-out" TarOut(tar_out::TarOut) {
-        access: tar_out::TarOut::host_access,
+    "tar-out" TarOut(tar_out::TarOutArgs) {
+        access: tar_out::TarOutArgs::host_access,
         prints: tar_out::run,
     }
-    "mount" Mount(mount::Mount) {
-        access: mount::Mount::host_access,
+    "mount" Mount(mount::MountArgs) {
+        access: mount::MountArgs::host_access,
         run: mount::run,
     }
-    "umount" Umount(mount::umount::Umount) {
+    "umount" Umount(mount::umount::UmountArgs) {
         access: |_| HostAccess::default(),
         run: |options, _| mount::umount::run(options),
     }
-    "lab" Lab(lab::Lab) {
-        access: |_| lab::Lab::host_access(),
+    "lab" Lab(lab::LabArgs) {
+        access: |_| lab::LabArgs::host_access(),
         prints: |options, _, output| lab::run(options, output),
     }
-    "components" Components(components::Components) {
+    "components" Components(components::ComponentsArgs) {
         access: |_| HostAccess::default(),
         prints: |_, _, output| components::run(output),
     }
-    "completions" Completions(completions::Completions) {
+    "completions" Completions(completions::CompletionsArgs) {
         access: |_| HostAccess::default(),
         writes: |options, _| completions::run(options),
     }
     #[command(hide = true)]
-    "manual" Manual(manual::Manual) {
+    "manual" Manual(manual::ManualArgs) {
         access: |_| HostAccess::default(),
         writes: |options, _| manual::run(options),
     }
@@ -352,7 +352,7 @@ impl Command {
     /// Whether a program that it starts gets open files that this process was given: the key of a
     /// mount.
     pub fn hands_files_on(&self) -> bool {
-        matches!(self, Command::Mount(mount) if mount.options.role == mount::Role::Keeper)
+        matches!(self, Command::Mount(mount) if mount.options.role == mount::MountRole::Keeper)
     }
 
     /// Its output, before it begins.
@@ -365,7 +365,7 @@ impl Command {
 
     /// Runs the command. Its changes to images are durable after [`Session::finish`].
     pub fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
-        if let (name, Layout::Refused, true) = self.form() {
+        if let (name, JsonLayout::Refused, true) = self.form() {
             return Err(Error::Usage(format!(
                 "{name} has no --json: its standard output is data of another form"
             )));

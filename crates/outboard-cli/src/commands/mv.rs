@@ -32,7 +32,7 @@ use std::os::unix::ffi::OsStrExt;
                   \n  outboard mv disk.img:/etc/motd disk.img:/etc/motd.old\
                   \n  outboard mv old.img:/home/ann new.img@2:/home"
 )]
-pub struct Mv {
+pub struct MvArgs {
     /// The sources, and last the destination: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
@@ -41,7 +41,7 @@ pub struct Mv {
     pub no_clobber: bool,
 }
 
-pub fn run(options: &Mv, session: &mut Session) -> Result<()> {
+pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
     let places = options.places.iter().map(movable);
     let mut sources = places.collect::<Result<Vec<Place>>>()?;
     let destination = sources
@@ -113,7 +113,7 @@ fn failure(source: &Place, new: &Place, error: &io::Error) -> Error {
 }
 
 fn move_one(
-    options: &Mv,
+    options: &MvArgs,
     session: &mut Session,
     source: &Place,
     new: &Place,

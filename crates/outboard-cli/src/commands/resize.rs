@@ -43,12 +43,12 @@ const LEAST_BTRFS: u64 = 256 << 20;
                         \n  outboard resize cloud.qcow2@1 +10G\
                         \n  outboard resize server.img@vg0/root --max\
                         \n\next2, ext3, ext4, btrfs and ntfs grow and shrink; xfs and f2fs grow.")]
-pub struct Resize {
+pub struct ResizeArgs {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
     /// The new size as in 4G, or by how much it grows as in +1G
     #[arg(required_unless_present_any = ["min", "max"])]
-    pub size: Option<Change>,
+    pub size: Option<SizeChange>,
     /// As small as can be (ext2, ext3, ext4, ntfs)
     #[arg(long, conflicts_with_all = ["size", "max"])]
     pub min: bool,
@@ -58,12 +58,12 @@ pub struct Resize {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum SizeChange {
     To(u64),
     By(u64),
 }
 
-impl FromStr for Change {
+impl FromStr for SizeChange {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -132,7 +132,7 @@ impl Print for Resulting {
     }
 }
 
-pub fn run(options: &Resize, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &ResizeArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let name = ImageName::find(&options.image);
     session.catch_interrupts();
     find_format(session, &name.file, true)?;
@@ -149,15 +149,15 @@ pub fn run(options: &Resize, session: &mut Session, output: &mut Output) -> Resu
     output.member("filesystem", &resulting)
 }
 
-fn change(options: &Resize, session: &mut Session, name: &ImageName) -> Result<()> {
+fn change(options: &ResizeArgs, session: &mut Session, name: &ImageName) -> Result<()> {
     let mut volume = ToolVolume::find(session, name, true)?;
     let method = Method::of(&volume)?;
     volume.release()?;
     let holder = Holder::of(session, &volume)?;
     let now = volume.range.size;
     let wanted = match (options.size, options.max) {
-        (Some(Change::To(size)), _) => size,
-        (Some(Change::By(more)), _) => now
+        (Some(SizeChange::To(size)), _) => size,
+        (Some(SizeChange::By(more)), _) => now
             .checked_add(more)
             .ok_or_else(|| Error::Usage("this is more than any file system has".to_owned()))?,
         (None, true) => holder.room(&volume),
@@ -700,10 +700,10 @@ mod tests {
 
     #[test]
     fn changes() {
-        assert_eq!("+1G".parse(), Ok(Change::By(1 << 30)));
-        assert_eq!("512M".parse(), Ok(Change::To(512 << 20)));
+        assert_eq!("+1G".parse(), Ok(SizeChange::By(1 << 30)));
+        assert_eq!("512M".parse(), Ok(SizeChange::To(512 << 20)));
         for bad in ["", "+", "-1G", "++1G"] {
-            assert!(bad.parse::<Change>().is_err(), "{bad}");
+            assert!(bad.parse::<SizeChange>().is_err(), "{bad}");
         }
     }
 

@@ -18,7 +18,7 @@ use std::io;
 #[command(after_help = "Examples:\
                         \n  outboard rm disk.img:/etc/nologin\
                         \n  outboard rm -r -f disk.img@1:/var/cache/apt")]
-pub struct Rm {
+pub struct RmArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -33,7 +33,7 @@ pub struct Rm {
     pub directories: bool,
 }
 
-pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
+pub fn run(options: &RmArgs, session: &mut Session) -> Result<()> {
     each_place(
         session,
         &options.places,
@@ -42,7 +42,12 @@ pub fn run(options: &Rm, session: &mut Session) -> Result<()> {
     )
 }
 
-fn remove(options: &Rm, session: &mut Session, place: &Place, interrupt: &Interrupt) -> Result<()> {
+fn remove(
+    options: &RmArgs,
+    session: &mut Session,
+    place: &Place,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let id = session.open(place, true)?;
     let failed = |error: &io::Error| Error::of_file("cannot remove", place.operand(), error);
     let found = Named::to_change(session.tree(id), place).and_then(|(directory, name)| {

@@ -13,7 +13,7 @@ use std::path::Path;
 /// Remove empty directories of an image
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard rmdir disk.img:/srv/old")]
-pub struct Rmdir {
+pub struct RmdirArgs {
     /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -22,13 +22,13 @@ pub struct Rmdir {
     pub parents: bool,
 }
 
-pub fn run(options: &Rmdir, session: &mut Session) -> Result<()> {
+pub fn run(options: &RmdirArgs, session: &mut Session) -> Result<()> {
     each_place(session, &options.places, true, |session, place, _| {
         remove(options, session, place)
     })
 }
 
-fn remove(options: &Rmdir, session: &mut Session, place: &Place) -> Result<()> {
+fn remove(options: &RmdirArgs, session: &mut Session, place: &Place) -> Result<()> {
     let id = session.open(place, true)?;
     let tree = session.tree(id);
     let mut next = Some(place.clone());

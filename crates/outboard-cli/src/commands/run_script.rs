@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
                         \n  cp -a rootfs/. disk.img@1:/\
                         \n  setfacl -m u:1000:rwx disk.img@1:/srv\
                         \n  END")]
-pub struct RunScript {
+pub struct RunScriptArgs {
     /// The file with the commands; "-": standard input
     #[arg(value_name = "FILE")]
     pub file: OsString,
@@ -43,7 +43,7 @@ pub struct RunScript {
 /// Most bytes of a script.
 const LARGEST: u64 = 64 << 20;
 
-impl RunScript {
+impl RunScriptArgs {
     fn shown(&self) -> String {
         match self.file == "-" {
             true => "standard input".to_owned(),
@@ -129,7 +129,7 @@ fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
     parts
 }
 
-pub fn run(options: &RunScript, session: &mut Session) -> Result<()> {
+pub fn run(options: &RunScriptArgs, session: &mut Session) -> Result<()> {
     let text = options.text()?;
     if !session.is_outside() {
         return run_lines(options, text, 0, session);
@@ -152,7 +152,12 @@ pub fn run(options: &RunScript, session: &mut Session) -> Result<()> {
     }
 }
 
-fn run_lines(options: &RunScript, text: &[u8], before: u64, session: &mut Session) -> Result<()> {
+fn run_lines(
+    options: &RunScriptArgs,
+    text: &[u8],
+    before: u64,
+    session: &mut Session,
+) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let mut lines = Lines {
         name: options.shown(),

@@ -5,7 +5,7 @@
 //! computed after them, unless one was given.
 
 use super::descend::{Descend, VisitedFile};
-use super::dump::{text_of, Dump, Section};
+use super::dump::{text_of, Dump, DumpSection};
 use super::getfacl::{access_list, default_list};
 use super::writes_images;
 use clap::Args;
@@ -13,7 +13,7 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
-use outboard_transfer::accounts::{Accounts, Names};
+use outboard_transfer::accounts::{AccountNames, Accounts};
 use outboard_transfer::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};
@@ -32,7 +32,7 @@ use std::path::PathBuf;
                         \n  outboard setfacl -R -m d:u:www-data:rwX disk.img:/srv\
                         \n  outboard setfacl -b disk.img:/srv/data\
                         \n  outboard setfacl --restore lists.txt disk.img:/")]
-pub struct Setfacl {
+pub struct SetfaclArgs {
     /// The files; with --restore the directory that paths are relative to
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -100,7 +100,7 @@ enum Step {
 /// An entry as it is written; without permissions where it is to be removed.
 type Written = (Kind, Who, Option<Wish>);
 
-impl Setfacl {
+impl SetfaclArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = writes_images(&self.places);
         let files = [&self.modify_file, &self.remove_file, &self.restore];
@@ -111,7 +111,7 @@ impl Setfacl {
     }
 }
 
-pub fn run(options: &Setfacl, session: &mut Session) -> Result<()> {
+pub fn run(options: &SetfaclArgs, session: &mut Session) -> Result<()> {
     if let Some(file) = &options.restore {
         let dump = Dump::read(file)?;
         let mut known = None;
@@ -161,7 +161,7 @@ fn entries(texts: &[String]) -> Vec<String> {
 }
 
 impl Texts {
-    fn read(options: &Setfacl) -> Result<Self> {
+    fn read(options: &SetfaclArgs) -> Result<Self> {
         let with_file = |texts: &[String], file: &Option<OsString>| -> Result<Vec<String>> {
             let mut all = texts.to_vec();
             if let Some(file) = file {
@@ -183,7 +183,7 @@ impl Texts {
         Ok(texts)
     }
 
-    fn plan(&self, options: &Setfacl, accounts: &Accounts) -> Result<Vec<Step>> {
+    fn plan(&self, options: &SetfaclArgs, accounts: &Accounts) -> Result<Vec<Step>> {
         let read = |texts: &[String]| -> Result<Vec<Written>> {
             let entries = texts.iter().map(|text| {
                 let (kind, who, wish) = entry(text, accounts)?;
@@ -253,7 +253,7 @@ fn entry(text: &str, accounts: &Accounts) -> Result<Written> {
         [name, permissions] => (name, Some(permissions)),
         _ => return Err(wrong(text, "it has too many parts")),
     };
-    let id = |names: &Names| {
+    let id = |names: &AccountNames| {
         let name = outboard_volume::octal::unquote(name.as_bytes());
         let id = names.id(&String::from_utf8_lossy(&name));
         id.ok_or_else(|| wrong(text, "the image knows no such name"))
@@ -334,7 +334,7 @@ impl Draft {
     }
 
     /// Makes it a list that Linux takes, or says why that cannot be.
-    fn finish(&mut self, options: &Setfacl) -> Option<&'static str> {
+    fn finish(&mut self, options: &SetfaclArgs) -> Option<&'static str> {
         if self.list.is_extended() {
             if !self.mask_given && self.list.get(Who::Mask).is_none() {
                 let group = self.list.get(Who::OwningGroup).unwrap_or(0);
@@ -348,7 +348,7 @@ impl Draft {
     }
 }
 
-fn change(options: &Setfacl, found: &VisitedFile, plan: &[Step]) -> Result<()> {
+fn change(options: &SetfaclArgs, found: &VisitedFile, plan: &[Step]) -> Result<()> {
     let directory = found.kind() == libc::S_IFDIR;
     let mut access = Draft::new(access_list(found)?);
     let mut default = Draft::new(default_list(found)?);
@@ -427,11 +427,11 @@ struct Header {
 }
 
 impl Header {
-    fn read(section: &Section, accounts: &Accounts) -> Result<Self> {
+    fn read(section: &DumpSection, accounts: &Accounts) -> Result<Self> {
         let mut header = Self::default();
         for (_, line) in &section.lines {
             let line = String::from_utf8_lossy(line);
-            let known = |names: &Names, name: &str| {
+            let known = |names: &AccountNames, name: &str| {
                 let id = names.id(name);
                 id.ok_or_else(|| wrong(&line, "the image knows no such name"))
             };
@@ -470,7 +470,7 @@ impl Header {
     }
 }
 
-fn restore(found: &VisitedFile, section: &Section, accounts: &Accounts) -> Result<()> {
+fn restore(found: &VisitedFile, section: &DumpSection, accounts: &Accounts) -> Result<()> {
     let header = Header::read(section, accounts)?;
     let lines: Vec<String> = section
         .lines

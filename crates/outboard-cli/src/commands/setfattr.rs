@@ -28,7 +28,7 @@ use std::path::PathBuf;
                   \n  outboard setfattr -x user.origin disk.img:/srv/file\
                   \n  outboard setfattr --restore attributes.txt disk.img:/"
 )]
-pub struct Setfattr {
+pub struct SetfattrArgs {
     /// The files; with --restore the directory that paths are relative to
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -122,7 +122,7 @@ fn plain(mut text: &[u8]) -> Vec<u8> {
     bytes
 }
 
-impl Setfattr {
+impl SetfattrArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = writes_images(&self.places);
         access.reads.extend(self.restore.iter().map(PathBuf::from));
@@ -130,7 +130,7 @@ impl Setfattr {
     }
 }
 
-pub fn run(options: &Setfattr, session: &mut Session) -> Result<()> {
+pub fn run(options: &SetfattrArgs, session: &mut Session) -> Result<()> {
     if let Some(file) = &options.restore {
         return restore(options, session, file);
     }
@@ -160,7 +160,7 @@ fn shown(name: &CString) -> String {
 }
 
 /// Sets what the lines of a dump say.
-fn restore(options: &Setfattr, session: &mut Session, file: &OsStr) -> Result<()> {
+fn restore(options: &SetfattrArgs, session: &mut Session, file: &OsStr) -> Result<()> {
     let dump = Dump::read(file)?;
     let follow = !options.no_dereference;
     dump.restore(session, &options.places, follow, |found, section| {

@@ -4,7 +4,7 @@
 use super::owner_names::OwnerNames;
 use crate::commands::operands::find_places;
 use crate::output::{Output, Print};
-use crate::record::{nanoseconds, File};
+use crate::record::{nanoseconds, FileRecord};
 use clap::Args;
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Failures, Result};
@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// Show all that is known of a file in an image
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
-pub struct Stat {
+pub struct StatArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -30,7 +30,7 @@ pub struct Stat {
     pub follow: bool,
 }
 
-pub fn run(options: &Stat, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &StatArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_places(session, &options.places, false)?;
     let mut failures = Failures::default();
     // Text has the numbers of owners alone.
@@ -161,7 +161,7 @@ impl StatOperand {
 impl Serialize for StatOperand {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let path = self.place.operand();
-        let mut file = File::new(path, &self.stat, self.target.as_deref(), &self.accounts);
+        let mut file = FileRecord::new(path, &self.stat, self.target.as_deref(), &self.accounts);
         let born = self.born;
         file.created = born.map(|(seconds, part)| nanoseconds(seconds, part));
         file.serialize(serializer)

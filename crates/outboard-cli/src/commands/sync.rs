@@ -14,13 +14,13 @@ use std::ffi::OsString;
 /// the shell without an operand it means all that the session has open.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard sync disk.img@1:/")]
-pub struct Sync {
+pub struct SyncArgs {
     /// Any place in the file system: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
 }
 
-pub fn run(options: &Sync, session: &mut Session) -> Result<()> {
+pub fn run(options: &SyncArgs, session: &mut Session) -> Result<()> {
     if options.places.is_empty() {
         return session.sync();
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
-use outboard_transfer::tar::input::{unpack, Input, NAMES};
+use outboard_transfer::tar::input::{unpack, ArchiveInput, NAMES};
 use outboard_transfer::tar::{find_owner, Options, Selection};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
                         linux.tar.xz\
                         \n  outboard tar-in disk.img:/ root.tar etc/fstab etc/ssh\
                         \n  tar -c -C tree . | outboard tar-in disk.img:/")]
-pub struct TarIn {
+pub struct TarInArgs {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
@@ -62,7 +62,7 @@ pub struct TarIn {
     pub keep_directory_symlink: bool,
 }
 
-impl TarIn {
+impl TarInArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = writes_images([&self.place]);
         let files = self.archive().filter(|archive| *archive != "-");
@@ -95,14 +95,14 @@ impl TarIn {
     }
 }
 
-pub fn run(options: &TarIn, session: &mut Session) -> Result<()> {
+pub fn run(options: &TarInArgs, session: &mut Session) -> Result<()> {
     let mut place = image_place(&options.place)?;
     if let Some(directory) = &options.directory {
         place = place.below(directory.as_bytes());
     }
     let archive = options.archive().map(OsString::as_os_str);
     archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
-    let input = Input::open(archive)?;
+    let input = ArchiveInput::open(archive)?;
     session
         .used()
         .check_source(input.metadata.as_ref(), &input.name)?;

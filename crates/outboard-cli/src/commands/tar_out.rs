@@ -12,7 +12,7 @@ use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::moment::parse_moment;
 use outboard_transfer::tar::output::{pack_place, ArchiveOutput};
-use outboard_transfer::tar::{find_owner, Changes, Choice, Format};
+use outboard_transfer::tar::{find_owner, Choice, Format, MemberChanges};
 use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::Session;
@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
                         \n  outboard tar-out disk.img:/srv --zstd -f srv.tar.zst --exclude '*.log'\
                         \n  outboard tar-out --owner 0 --group 0 --mtime 2026-01-01 disk.img:/ etc \
                         usr/share/doc > some.tar")]
-pub struct TarOut {
+pub struct TarOutArgs {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
@@ -86,7 +86,7 @@ pub enum Sort {
     None,
 }
 
-impl TarOut {
+impl TarOutArgs {
     /// The archive's path. `None`: standard output.
     fn path(&self) -> Option<&OsString> {
         self.file.as_ref().filter(|path| *path != "-")
@@ -108,7 +108,7 @@ impl TarOut {
             sorted: self.sort == Sort::Name,
             excluded: Exclusion::parse(&self.exclude)?,
             paths,
-            changes: Changes {
+            changes: MemberChanges {
                 owner: find_owner(user, group, tree, place)?,
                 modified: self.mtime,
                 clamps: self.clamp_mtime,
@@ -118,7 +118,7 @@ impl TarOut {
 }
 
 /// Opens the archive. `mode`: the permissions of a new file.
-fn open_target(options: &TarOut, used: &UsedFiles, mode: u32) -> Result<ArchiveOutput> {
+fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<ArchiveOutput> {
     let Some(path) = options.path() else {
         return standard();
     };
@@ -160,7 +160,7 @@ fn standard() -> Result<ArchiveOutput> {
     })
 }
 
-impl TarOut {
+impl TarOutArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = reads_images([&self.place]);
         access.writes.extend(self.path().map(PathBuf::from));
@@ -168,7 +168,7 @@ impl TarOut {
     }
 }
 
-pub fn run(options: &TarOut, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &TarOutArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     if output.is_json() && options.path().is_none() {
         let text = "tar-out has --json only with -f ARCHIVE: standard output is the archive";
         return Err(Error::Usage(text.to_owned()));

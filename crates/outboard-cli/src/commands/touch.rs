@@ -24,7 +24,7 @@ use std::io;
                   \n  outboard touch -d '2026-11-21 10:00' disk.img@1:/etc/motd\
                   \n  outboard touch -r disk.img:/etc/passwd disk.img:/etc/shadow"
 )]
-pub struct Touch {
+pub struct TouchArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -52,7 +52,7 @@ pub struct Touch {
     help: Option<bool>,
 }
 
-pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
+pub fn run(options: &TouchArgs, session: &mut Session) -> Result<()> {
     let times = times(options, session)?;
     each_place(session, &options.places, true, |session, place, _| {
         touch(options, session, place, &times)
@@ -60,7 +60,7 @@ pub fn run(options: &Touch, session: &mut Session) -> Result<()> {
 }
 
 /// The times of access and modification that files get.
-fn times(options: &Touch, session: &mut Session) -> Result<[timespec; 2]> {
+fn times(options: &TouchArgs, session: &mut Session) -> Result<[timespec; 2]> {
     let special = |value| timespec {
         tv_sec: 0,
         tv_nsec: value,
@@ -77,7 +77,11 @@ fn times(options: &Touch, session: &mut Session) -> Result<[timespec; 2]> {
     Ok(times)
 }
 
-fn reference_times(options: &Touch, session: &mut Session, place: &Place) -> Result<[timespec; 2]> {
+fn reference_times(
+    options: &TouchArgs,
+    session: &mut Session,
+    place: &Place,
+) -> Result<[timespec; 2]> {
     let id = session.open(place, false)?;
     let found = Named::find(session.tree(id), place, !options.no_dereference)
         .map_err(|error| Error::of_file("cannot look at", place.operand(), &error))?;
@@ -90,7 +94,7 @@ fn reference_times(options: &Touch, session: &mut Session, place: &Place) -> Res
 }
 
 fn touch(
-    options: &Touch,
+    options: &TouchArgs,
     session: &mut Session,
     place: &Place,
     times: &[timespec; 2],
@@ -114,7 +118,7 @@ fn touch(
     result.map_err(|error| Error::of_file("cannot touch", place.operand(), &error))
 }
 
-fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {
+fn set(options: &TouchArgs, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io::Result<()> {
     let file = Named::find(tree, place, !options.no_dereference)?;
     file.directory.set_times_at(&file.name, times, ITSELF)?;
     let now = file.directory.stat_at(&file.name, ITSELF)?;
@@ -125,7 +129,7 @@ fn set(options: &Touch, tree: &Tree, place: &Place, times: &[timespec; 2]) -> io
 /// all know more than one time, so that of access counts only if it was asked for alone. `near`: a
 /// file of the same file system.
 fn check_kept(
-    options: &Touch,
+    options: &TouchArgs,
     times: &[timespec; 2],
     now: &libc::stat,
     near: &Fd,

@@ -21,7 +21,7 @@ use std::ffi::{CStr, OsString};
 #[command(after_help = "Examples:\
                         \n  outboard tree -L 2 disk.img:/\
                         \n  outboard tree -d -a disk.img@1:/home")]
-pub struct Tree {
+pub struct TreeArgs {
     /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -57,7 +57,7 @@ struct Item<'a> {
     target: Option<Bytes<'a>>,
 }
 
-pub fn run(options: &Tree, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &TreeArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_trees(session, &options.places, "tree", false)?;
     let interrupt = session.catch_interrupts();
     let mut drawing = Drawing {
@@ -112,7 +112,7 @@ impl Indent {
 }
 
 struct Drawing<'a> {
-    options: &'a Tree,
+    options: &'a TreeArgs,
     colors: Option<Colors>,
     output: &'a mut Output,
     indent: Indent,

@@ -16,7 +16,7 @@ use std::io;
 #[command(after_help = "Examples:\
                         \n  outboard truncate -s 0 disk.img:/var/log/syslog\
                         \n  outboard truncate -s +1M disk.img@1:/swapfile")]
-pub struct Truncate {
+pub struct TruncateArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
@@ -67,7 +67,7 @@ impl NewSize {
     }
 }
 
-pub fn run(options: &Truncate, session: &mut Session) -> Result<()> {
+pub fn run(options: &TruncateArgs, session: &mut Session) -> Result<()> {
     each_place(session, &options.places, true, |session, place, _| {
         let id = session.open(place, true)?;
         truncate(options, session.tree(id), place, session.umask())
@@ -75,7 +75,7 @@ pub fn run(options: &Truncate, session: &mut Session) -> Result<()> {
     })
 }
 
-fn truncate(options: &Truncate, tree: &Tree, place: &Place, umask: u32) -> io::Result<()> {
+fn truncate(options: &TruncateArgs, tree: &Tree, place: &Place, umask: u32) -> io::Result<()> {
     // A FIFO is not waited for.
     let mut flags = libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY;
     if !options.no_create {

@@ -29,7 +29,7 @@ impl Print for Copy<'_> {
 }
 
 /// Prints names to standard output.
-pub struct Names<'a> {
+pub struct StdoutNamePrinter<'a> {
     printer: Mutex<Printer<'a>>,
     failed: AtomicBool,
 }
@@ -50,7 +50,7 @@ impl Printer<'_> {
     }
 }
 
-impl<'a> Names<'a> {
+impl<'a> StdoutNamePrinter<'a> {
     pub fn new(output: &'a mut Output) -> Self {
         let printer = Printer {
             output,
@@ -63,7 +63,7 @@ impl<'a> Names<'a> {
     }
 }
 
-impl NamePrinter for Names<'_> {
+impl NamePrinter for StdoutNamePrinter<'_> {
     fn copied(&self, report: &Report, source: &[u8], copy: &[u8]) {
         let mut printer = self.printer.lock().expect("no thread panics");
         if printer.error.is_some() {
@@ -89,7 +89,7 @@ impl NamePrinter for Names<'_> {
     }
 }
 
-impl Names<'_> {
+impl StdoutNamePrinter<'_> {
     /// The first error.
     pub fn finish(&self) -> Result<()> {
         let mut printer = self.printer.lock().expect("no thread panics");

@@ -14,7 +14,7 @@ const VERSION: u32 = 1;
 
 /// How a command prints JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum JsonLayout {
     /// One object.
     Document,
     /// A head, an object for each item, and an end.
@@ -26,7 +26,7 @@ pub enum Layout {
 /// The JSON of one command.
 pub struct Json {
     head: Head,
-    layout: Layout,
+    layout: JsonLayout,
     /// Whether the head was printed.
     started: bool,
     members: Members,
@@ -141,7 +141,7 @@ fn without_controls(json: &str) -> String {
 
 impl Json {
     /// The JSON of a command. `None`: what was asked for is no command.
-    pub fn new(command: Option<&'static str>, layout: Layout) -> Self {
+    pub fn new(command: Option<&'static str>, layout: JsonLayout) -> Self {
         let version = VERSION;
         Self {
             head: Head { version, command },
@@ -153,7 +153,7 @@ impl Json {
 
     /// The line of the head, unless it was printed or comes with the end.
     fn head(&mut self) -> Result<Option<String>> {
-        if self.layout != Layout::Items || self.started {
+        if self.layout != JsonLayout::Items || self.started {
             return Ok(None);
         }
         self.started = true;
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn documents() {
-        let mut json = Json::new(Some("df"), Layout::Document);
+        let mut json = Json::new(Some("df"), JsonLayout::Document);
         json.member("filesystems", &[1, 2]).unwrap();
         let end = json.end(&Err(Error::Usage("no".to_owned()))).unwrap();
         let expected = "{\"version\":1,\"command\":\"df\",\"ok\":false,\"exit_code\":2,\
@@ -209,14 +209,16 @@ mod tests {
     #[test]
     fn items() {
         keep_reports();
-        let mut json = Json::new(Some("ls"), Layout::Items);
+        let mut json = Json::new(Some("ls"), JsonLayout::Items);
         let head = "{\"version\":1,\"command\":\"ls\"}";
         assert_eq!(json.item(&1).unwrap(), [head, "1"]);
         assert_eq!(json.item(&i128::MAX).unwrap(), [i128::MAX.to_string()]);
         let end = json.end(&Ok(())).unwrap();
         let expected = "{\"ok\":true,\"exit_code\":0,\"errors\":[],\"warnings\":[]}";
         assert_eq!(end, [expected]);
-        let empty = Json::new(Some("ls"), Layout::Items).end(&Ok(())).unwrap();
+        let empty = Json::new(Some("ls"), JsonLayout::Items)
+            .end(&Ok(()))
+            .unwrap();
         assert_eq!(empty, [head, expected]);
     }
 }

@@ -92,13 +92,13 @@ impl OpenFile {
 
 /// All open files, by the handle number of the host.
 #[derive(Default)]
-pub struct Files {
+pub struct OpenFiles {
     shards: [Mutex<HashMap<u64, Arc<OpenFile>>>; SHARDS],
     last: AtomicU64,
     pub writers: Writers,
 }
 
-impl Files {
+impl OpenFiles {
     fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Arc<OpenFile>>> {
         lock(&self.shards[number as usize % SHARDS])
     }

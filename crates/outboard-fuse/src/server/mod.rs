@@ -53,7 +53,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use volume::{Caller, Changes, Look, LookupResult, New, Origin, Span};
+use volume::{AttributeChanges, Caller, Look, LookupResult, New, Span, WriteOrigin};
 
 /// For ever.
 const EVER: Duration = Duration::from_secs(1 << 30);
@@ -82,7 +82,7 @@ thread_local! {
 }
 
 /// Answers requests from a volume.
-pub struct Server {
+pub struct VolumeServer {
     gate: Arc<Gate>,
     /// How long the host may cache a name. If "A" and "a" are the same file, the host would not
     /// notice changes through the other name.
@@ -124,7 +124,7 @@ fn errno(error: &io::Error) -> Errno {
     }))
 }
 
-impl Server {
+impl VolumeServer {
     /// A server of the volume behind a gate.
     pub fn new(gate: Arc<Gate>, host: Arc<HostCache>, options: ServerOptions) -> io::Result<Self> {
         let (exact, lists) =
@@ -248,7 +248,7 @@ fn found(reply: ReplyLseek, look: io::Result<Look>) {
     answer!(reply, result, position => reply.offset(position as i64));
 }
 
-impl Filesystem for Server {
+impl Filesystem for VolumeServer {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // An older host lacks some features; the mount works without them.
         for wanted in WANTED {
@@ -311,7 +311,7 @@ impl Filesystem for Server {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let changes = Changes {
+        let changes = AttributeChanges {
             mode,
             user,
             group,
@@ -449,14 +449,14 @@ impl Filesystem for Server {
         reply: ReplyWrite,
     ) {
         let origin = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            true => Origin::Cache,
-            false => Origin::Call {
+            true => WriteOrigin::Cache,
+            false => WriteOrigin::Call {
                 privileged: !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             },
         };
         let caller = caller(request);
         let file = (id.0, file.0);
-        let direct = origin != Origin::Cache && is_direct(owner);
+        let direct = origin != WriteOrigin::Cache && is_direct(owner);
         let result = self.run(|volume| {
             if !direct {
                 // Note the cached page first: a direct write that comes in between then drops it.
@@ -474,7 +474,7 @@ impl Filesystem for Server {
             }
             result => answer!(reply, result, length => reply.written(length as u32)),
         }
-        if origin == Origin::Cache {
+        if origin == WriteOrigin::Cache {
             self.remind_writers(id);
         }
     }

@@ -10,7 +10,7 @@
 //! A node's number is the inode's, so that stat(2) shows it. If a file system has several devices
 //! (subvolumes of btrfs), the upper bits have the index of the device.
 
-use outboard::{Fd, Handle};
+use outboard::{Fd, FileHandle};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 enum Held {
     Open(Arc<Fd>),
-    Closed(Handle),
+    Closed(FileHandle),
 }
 
 struct Node {
@@ -58,7 +58,7 @@ struct Known {
 }
 
 /// A file in an answer to the host.
-pub struct Named {
+pub struct AnsweredFile {
     pub id: u64,
     pub generation: u64,
     pub stat: libc::stat,
@@ -150,11 +150,11 @@ impl Nodes {
     }
 
     /// Hands the number of a file to the host. The file is open with `O_PATH`.
-    pub fn remember(&self, fd: Fd) -> io::Result<Named> {
+    pub fn remember(&self, fd: Fd) -> io::Result<AnsweredFile> {
         let stat = fd.stat()?;
         let id = self.number(stat.st_dev, stat.st_ino)?;
         if id == ROOT {
-            return Ok(Named {
+            return Ok(AnsweredFile {
                 id,
                 generation: 0,
                 stat,
@@ -188,7 +188,7 @@ impl Nodes {
         if opened {
             self.opened(id);
         }
-        Ok(Named {
+        Ok(AnsweredFile {
             id,
             generation,
             stat,
@@ -219,7 +219,7 @@ impl Nodes {
     /// Call this after `remember`. A file with a wrong size at the host gets a new generation, so
     /// that the host drops all that it knows. Not while the file `is_open`: the host refuses reads
     /// and writes through handles of the old generation.
-    pub fn correct(&self, named: &mut Named, is_open: impl FnOnce() -> bool) {
+    pub fn correct(&self, named: &mut AnsweredFile, is_open: impl FnOnce() -> bool) {
         let is_misjudged = |known: &Known| known.node.misjudged.load(Ordering::Relaxed);
         if !self
             .shard(named.id)

@@ -8,13 +8,13 @@
 mod data;
 mod seek;
 
-pub use data::Origin;
+pub use data::WriteOrigin;
 pub use seek::{Look, Span};
 
 use super::attributes::{absent, attributes, timespec};
-use super::files::{DirectoryEntry, Files};
+use super::files::{DirectoryEntry, OpenFiles};
 use super::host_cache::HostCache;
-use super::nodes::{Named, Nodes};
+use super::nodes::{AnsweredFile, Nodes};
 use super::retry::RetryState;
 use crate::owners::Owners;
 use fuser::{FileAttr, TimeOrNow};
@@ -64,7 +64,7 @@ pub struct LookupResult {
 }
 
 /// Changes to the attributes of a file.
-pub struct Changes {
+pub struct AttributeChanges {
     pub mode: Option<u32>,
     pub user: Option<u32>,
     pub group: Option<u32>,
@@ -73,7 +73,7 @@ pub struct Changes {
     pub modified: Option<TimeOrNow>,
 }
 
-impl Changes {
+impl AttributeChanges {
     fn is_only_of_modification(&self) -> bool {
         let others = self.mode.is_some() || self.user.is_some() || self.group.is_some();
         self.modified.is_some() && self.accessed.is_none() && self.size.is_none() && !others
@@ -96,7 +96,7 @@ pub enum New<'a> {
 /// A mounted tree for requests of the host: files by number.
 pub struct ServedVolume {
     nodes: Nodes,
-    files: Files,
+    files: OpenFiles,
     owners: Owners,
     /// Open since the file system was mounted, so that its fsync returns every write error.
     whole: Fd,
@@ -153,7 +153,7 @@ impl ServedVolume {
         let folds_case = probe.is_some_and(|probe| probe.folds_case);
         Ok(Self {
             nodes: Nodes::new(root, WITH_HANDLES.contains(&kind))?,
-            files: Files::default(),
+            files: OpenFiles::default(),
             access_lists: supported && owners.have_access_lists(),
             owners,
             whole,
@@ -182,7 +182,7 @@ impl ServedVolume {
         self.device.as_ref().map_or(Ok(()), BlockDevice::sync)
     }
 
-    fn found(&self, named: Named) -> io::Result<LookupResult> {
+    fn found(&self, named: AnsweredFile) -> io::Result<LookupResult> {
         match attributes(named.id, &named.stat, &self.owners) {
             Ok(attributes) => Ok(LookupResult {
                 attributes,
@@ -279,7 +279,7 @@ impl ServedVolume {
         caller: Caller,
         id: u64,
         file: Option<u64>,
-        changes: Changes,
+        changes: AttributeChanges,
     ) -> io::Result<FileAttr> {
         let node = match self.nodes.get(id) {
             // The unlinked file is gone, because no descriptor of it was kept. The host would take

@@ -50,8 +50,8 @@ fn image(first: &[u8], copy: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Result<Header, String> {
-    Header::read(bytes)
+fn read(bytes: &[u8]) -> Result<LuksHeader, String> {
+    LuksHeader::read(bytes)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! LUKS version 1: one block of fields, big-endian.
 
-use super::{Area, Derivation, Digest, Header, KeySlot, Segment, SECTOR};
+use super::{Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment, SECTOR};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 
@@ -26,7 +26,7 @@ fn slot(block: &Block, number: u32, common: &Common) -> Option<KeySlot> {
             iterations: block.be32(at + 4),
             salt: block.bytes(at + 8, SALT).to_vec(),
         },
-        area: Area {
+        area: KeyslotArea {
             offset: u64::from(block.be32(at + 40)) * SECTOR,
             cipher: common.cipher.clone(),
             key_size: common.key_size,
@@ -37,7 +37,7 @@ fn slot(block: &Block, number: u32, common: &Common) -> Option<KeySlot> {
     })
 }
 
-pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
+pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<LuksHeader, String> {
     let block = fetch(source, 0, SIZE).ok_or("the header is cut off")?;
     let text = |offset, length| block.text(offset, length).unwrap_or_default();
     let common = Common {
@@ -46,7 +46,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
         key_size: block.be32(108) as usize,
     };
     let slots = (0..8).filter_map(|number| slot(&block, number, &common));
-    Ok(Header {
+    Ok(LuksHeader {
         version: 1,
         uuid: text(168, 40),
         slots: slots.collect(),
@@ -56,7 +56,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
             salt: block.bytes(132, SALT).to_vec(),
             digest: block.bytes(112, 20).to_vec(),
         },
-        segment: Segment {
+        segment: LuksSegment {
             offset: u64::from(block.be32(104)) * SECTOR,
             size: None,
             cipher: common.cipher,

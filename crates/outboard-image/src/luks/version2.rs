@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! LUKS version 2: a block of fields, big-endian, then JSON; both twice, the second time as a copy.
 
-use super::{version1, Area, Derivation, Digest, Header, KeySlot, Segment};
+use super::{version1, Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 use base64::engine::general_purpose::STANDARD;
@@ -258,7 +258,7 @@ fn slot(name: &str, json: JsonSlot) -> Result<Option<(u8, KeySlot)>, String> {
     let slot = KeySlot {
         number: name.parse().map_err(|_| "a key slot has no number")?,
         derivation: derivation(kdf)?,
-        area: Area {
+        area: KeyslotArea {
             offset: number(&area.offset)?,
             cipher: area.encryption.unwrap_or_default(),
             key_size: area.key_size.unwrap_or(0),
@@ -270,12 +270,12 @@ fn slot(name: &str, json: JsonSlot) -> Result<Option<(u8, KeySlot)>, String> {
     Ok(Some((json.priority.unwrap_or(1), slot)))
 }
 
-fn segment(json: JsonSegment) -> Result<Segment, String> {
+fn segment(json: JsonSegment) -> Result<LuksSegment, String> {
     let (kind, encryption) = (json.kind, json.encryption);
     let (true, Some(cipher)) = (kind == "crypt", encryption) else {
         return Err(format!("its data is of type {}", kind.escape_debug()));
     };
-    Ok(Segment {
+    Ok(LuksSegment {
         offset: number(&json.offset)?,
         size: match json.size.as_str() {
             "dynamic" => None,
@@ -288,7 +288,7 @@ fn segment(json: JsonSegment) -> Result<Segment, String> {
     })
 }
 
-pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
+pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<LuksHeader, String> {
     let found = newest(source)?;
     let json: Json = serde_json::from_slice(&found.json)
         .map_err(|error| format!("the header's JSON is wrong: {error}"))?;
@@ -327,7 +327,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Result<Header, String> {
         }
     }
     slots.sort_by_key(|(priority, slot)| (std::cmp::Reverse(*priority), slot.number));
-    Ok(Header {
+    Ok(LuksHeader {
         version: 2,
         uuid: found.uuid,
         slots: slots.into_iter().map(|(_, slot)| slot).collect(),

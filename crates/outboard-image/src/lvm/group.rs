@@ -6,7 +6,7 @@
 //! gaps, areas lie inside of their volumes, and no number overflows.
 
 use super::plain_id;
-use super::text::{Section, Value};
+use super::text::{Section, TextValue};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most sectors of any object: the kernel's byte offsets have 63 bits.
@@ -461,13 +461,13 @@ impl Context<'_> {
     }
 
     /// Pairs of a volume's name and an extent of it.
-    fn areas(&self, list: &[Value], size: u64) -> Option<Vec<Area>> {
+    fn areas(&self, list: &[TextValue], size: u64) -> Option<Vec<Area>> {
         if list.is_empty() || list.len() % 2 != 0 || list.len() > 2 * WIDEST {
             return None;
         }
         list.chunks_exact(2)
             .map(|pair| match pair {
-                [Value::Text(name), Value::Number(extent)] => {
+                [TextValue::Text(name), TextValue::Number(extent)] => {
                     self.area(name, u64::try_from(*extent).ok()?, size)
                 }
                 _ => None,
@@ -502,10 +502,10 @@ impl Context<'_> {
     }
 
     fn raid(&self, section: &Section, level: &str) -> Option<Raid> {
-        let names = |list: &[Value]| {
+        let names = |list: &[TextValue]| {
             list.iter()
                 .map(|value| match value {
-                    Value::Text(name) => self.volume_name(name),
+                    TextValue::Text(name) => self.volume_name(name),
                     _ => None,
                 })
                 .collect::<Option<Vec<_>>>()

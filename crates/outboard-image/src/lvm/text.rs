@@ -10,16 +10,16 @@ use std::collections::BTreeMap;
 const DEEPEST: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(super) enum TextValue {
     Number(i64),
     Text(String),
-    List(Vec<Value>),
+    List(Vec<TextValue>),
     Section(Section),
 }
 
 /// The contents of a section, or of a whole text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Section(BTreeMap<String, Value>);
+pub(super) struct Section(BTreeMap<String, TextValue>);
 
 impl Section {
     /// Parses a text. `None`: it is not well-formed.
@@ -32,7 +32,7 @@ impl Section {
 
     pub(super) fn section(&self, name: &str) -> Option<&Section> {
         match self.0.get(name)? {
-            Value::Section(section) => Some(section),
+            TextValue::Section(section) => Some(section),
             _ => None,
         }
     }
@@ -40,7 +40,7 @@ impl Section {
     /// All sections, by name.
     pub(super) fn sections(&self) -> impl Iterator<Item = (&str, &Section)> {
         self.0.iter().filter_map(|(name, value)| match value {
-            Value::Section(section) => Some((name.as_str(), section)),
+            TextValue::Section(section) => Some((name.as_str(), section)),
             _ => None,
         })
     }
@@ -48,21 +48,21 @@ impl Section {
     /// A number that is not negative.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         match self.0.get(name)? {
-            Value::Number(number) => u64::try_from(*number).ok(),
+            TextValue::Number(number) => u64::try_from(*number).ok(),
             _ => None,
         }
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name)? {
-            Value::Text(text) => Some(text),
+            TextValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(super) fn list(&self, name: &str) -> Option<&[Value]> {
+    pub(super) fn list(&self, name: &str) -> Option<&[TextValue]> {
         match self.0.get(name)? {
-            Value::List(values) => Some(values),
+            TextValue::List(values) => Some(values),
             _ => None,
         }
     }
@@ -72,7 +72,7 @@ impl Section {
         let values = self.list(name).unwrap_or_default();
         values
             .iter()
-            .any(|value| matches!(value, Value::Text(text) if text == wanted))
+            .any(|value| matches!(value, TextValue::Text(text) if text == wanted))
     }
 }
 
@@ -125,7 +125,7 @@ impl Parser<'_> {
                 if !self.take('}') {
                     return None;
                 }
-                Value::Section(inner)
+                TextValue::Section(inner)
             } else {
                 return None;
             };
@@ -134,7 +134,7 @@ impl Parser<'_> {
         Some(section)
     }
 
-    fn value(&mut self) -> Option<Value> {
+    fn value(&mut self) -> Option<TextValue> {
         if !self.take('[') {
             return self.scalar();
         }
@@ -145,15 +145,15 @@ impl Parser<'_> {
                 return None;
             }
         }
-        Some(Value::List(values))
+        Some(TextValue::List(values))
     }
 
-    fn scalar(&mut self) -> Option<Value> {
+    fn scalar(&mut self) -> Option<TextValue> {
         if self.take('"') {
-            return self.quoted().map(Value::Text);
+            return self.quoted().map(TextValue::Text);
         }
         let digits = self.word(|c| c.is_ascii_digit() || c == '-')?;
-        digits.parse().ok().map(Value::Number)
+        digits.parse().ok().map(TextValue::Number)
     }
 
     /// A text up to its closing quote. A backslash stands before quotes and backslashes in it.
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(group.number("n"), Some(12));
         assert_eq!(group.text("t"), Some("a \"b\" \\"));
         assert!(group.lists("l", "y") && !group.lists("l", "z"));
-        assert_eq!(group.list("l").unwrap()[1], Value::Number(0));
+        assert_eq!(group.list("l").unwrap()[1], TextValue::Number(0));
         assert_eq!(group.list("e"), Some(&[][..]));
         assert_eq!(group.section("s").unwrap().number("m"), None);
         assert_eq!(section.number("last"), Some(1));

@@ -4,7 +4,7 @@
 
 use super::{Class, Probe};
 use crate::block::{fetch, Block};
-use crate::md::Member;
+use crate::md::ArrayMember;
 use crate::source::Source;
 use crate::{integrity, luks, verity};
 
@@ -92,12 +92,12 @@ pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 /// The hash area of dm-verity.
 pub(super) fn verity(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let found = verity::Superblock::read(source, 0)?;
+    let found = verity::VeritySuperblock::read(source, 0)?;
     Some(Probe::new(Class::Container, "DM_verity_hash").uuid(found.uuid))
 }
 
 pub(super) fn integrity(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    integrity::Superblock::read(source, 0)?;
+    integrity::IntegritySuperblock::read(source, 0)?;
     Some(Probe::new(Class::Container, "DM_integrity"))
 }
 
@@ -134,7 +134,7 @@ pub(super) fn lvm(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let member = Member::read(source)?;
+    let member = ArrayMember::read(source)?;
     let mut probe = Probe::new(Class::Container, "linux_raid_member")
         .label(member.name)
         .uuid(Some(member.uuid));

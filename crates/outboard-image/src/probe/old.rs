@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems of other and older systems.
 
-use super::{block_size, Order, Probe};
+use super::{block_size, EndianField, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 
@@ -24,9 +24,9 @@ pub(super) fn ufs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     const MAGIC: usize = 1372;
     [65536, 8192, 0, 262_144].into_iter().find_map(|offset| {
         let block = fetch(source, offset, MAGIC + 4)?;
-        let (order, second) = Order::of(&block, MAGIC, UFS2)
+        let (order, second) = EndianField::of(&block, MAGIC, UFS2)
             .map(|order| (order, true))
-            .or_else(|| Order::of(&block, MAGIC, UFS1).map(|order| (order, false)))?;
+            .or_else(|| EndianField::of(&block, MAGIC, UFS1).map(|order| (order, false)))?;
         let fragments = if second {
             order.get64(&block, 1080)
         } else {
@@ -51,7 +51,7 @@ pub(super) fn ufs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 pub(super) fn befs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     [512, 0].into_iter().find_map(|offset| {
         let block = fetch(source, offset, 512)?;
-        let order = Order::of(&block, 32, 0x4246_5331)?;
+        let order = EndianField::of(&block, 32, 0x4246_5331)?;
         if order.get32(&block, 68) != 0xdd12_1031 {
             return None;
         }
@@ -77,7 +77,7 @@ pub(super) fn qnx4(source: &(impl Source + ?Sized)) -> Option<Probe> {
 pub(super) fn qnx6(source: &(impl Source + ?Sized)) -> Option<Probe> {
     [0x2000, 0].into_iter().find_map(|offset| {
         let block = fetch(source, offset, 512)?;
-        let order = Order::of(&block, 0, 0x6819_1122)?;
+        let order = EndianField::of(&block, 0, 0x6819_1122)?;
         Some(Probe::file_system("qnx6").uuid(block.uuid(32)).blocks(
             order.get32(&block, 60).into(),
             order.get32(&block, 48).into(),
@@ -96,7 +96,7 @@ pub(super) fn omfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 pub(super) fn vxfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     [1024, 8192].into_iter().find_map(|offset| {
         let block = fetch(source, offset, 64)?;
-        let order = Order::of(&block, 0, 0xa501_fcf5)?;
+        let order = EndianField::of(&block, 0, 0xa501_fcf5)?;
         (2..=4)
             .contains(&order.get32(&block, 4))
             .then(|| Probe::file_system("vxfs"))
@@ -139,7 +139,7 @@ pub(super) fn sysv(source: &(impl Source + ?Sized)) -> Option<Probe> {
     .into_iter()
     .find_map(|offset| {
         let block = fetch(source, offset, 512)?;
-        let order = Order::of(&block, 504, 0xfd18_7e20)?;
+        let order = EndianField::of(&block, 504, 0xfd18_7e20)?;
         let kind = order.get32(&block, 508);
         (1..=3).contains(&kind).then(|| {
             let mut probe = Probe::file_system("sysv");
@@ -149,7 +149,7 @@ pub(super) fn sysv(source: &(impl Source + ?Sized)) -> Option<Probe> {
     })
     .or_else(|| {
         let block = fetch(source, 1024, 1024)?;
-        Order::of(&block, 1016, 0x002b_5544)?;
+        EndianField::of(&block, 1016, 0x002b_5544)?;
         Some(Probe::file_system("xenix"))
     })
 }

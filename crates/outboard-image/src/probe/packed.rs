@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems that are written once: squashfs, erofs, cramfs, romfs.
 
-use super::{block_size, Order, Probe};
+use super::{block_size, EndianField, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 
@@ -31,7 +31,7 @@ pub(super) fn erofs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 pub(super) fn cramfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let block = fetch(source, 0, 76)?;
-    let order = Order::of(&block, 0, 0x28cd_3d45)?;
+    let order = EndianField::of(&block, 0, 0x28cd_3d45)?;
     if !block.has(16, b"Compressed ROMFS") {
         return None;
     }

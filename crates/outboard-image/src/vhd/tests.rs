@@ -7,8 +7,8 @@ const BLOCK: u32 = 4096;
 const STORED: usize = 512 + BLOCK as usize;
 const FIRST: usize = 512 + 1024 + 512;
 
-fn layout() -> Layout {
-    Layout {
+fn layout() -> VhdLayout {
+    VhdLayout {
         size: 4 * u64::from(BLOCK),
         dynamic: Some(Dynamic {
             header: 512,
@@ -38,7 +38,7 @@ fn image() -> Vec<u8> {
 }
 
 fn fixed(size: usize) -> Vec<u8> {
-    let layout = Layout {
+    let layout = VhdLayout {
         size: size as u64,
         dynamic: None,
     };

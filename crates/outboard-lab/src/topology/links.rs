@@ -2,7 +2,7 @@
 //! The links of a topology file.
 
 use super::nodes::truth;
-use super::{addresses, check_name, expand, find, Names, Port, Topology, TopologyLink};
+use super::{addresses, check_name, expand, find, NameIndex, Port, Topology, TopologyLink};
 use super::{MOST_LINKS, MOST_PORTS};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, time};
@@ -63,7 +63,7 @@ pub(super) fn prefixes(yaml: &Yaml, what: &str) -> Result<Vec<Prefix>> {
 /// A node on a link, its line, and its addresses in the file.
 type LinkEnd = (usize, usize, Vec<Prefix>);
 
-fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<LinkEnd>> {
+fn ends(yaml: &Yaml, names: &NameIndex) -> Result<Vec<LinkEnd>> {
     let mut ends = Vec::new();
     if let Ok(pairs) = yaml.pairs("nodes") {
         for (key, value) in pairs {
@@ -85,7 +85,7 @@ fn ends(yaml: &Yaml, names: &Names) -> Result<Vec<LinkEnd>> {
 }
 
 /// The nodes of each segment that a link stands for: one, or those of a line or ring.
-fn segments(members: &MapReader, line: usize, names: &Names) -> Result<Vec<Vec<LinkEnd>>> {
+fn segments(members: &MapReader, line: usize, names: &NameIndex) -> Result<Vec<Vec<LinkEnd>>> {
     let mut given = SHAPES
         .iter()
         .filter_map(|shape| members.get(shape).map(|yaml| (*shape, yaml)));
@@ -112,10 +112,10 @@ impl Topology {
     pub(super) fn read_links(
         &mut self,
         yaml: &Yaml,
-        nodes: &Names,
+        nodes: &NameIndex,
         pools: Option<&Yaml>,
-    ) -> Result<Names> {
-        let mut names = Names::new();
+    ) -> Result<NameIndex> {
+        let mut names = NameIndex::new();
         let mut prefixes_of = Vec::new();
         let mut interfaces = vec![0; self.nodes.len()];
         let known = [SHAPES.as_slice(), &NETEM, &OTHERS].concat();

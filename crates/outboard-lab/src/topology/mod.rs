@@ -15,7 +15,7 @@ use outboard::net::{Netem, Prefix};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-pub use steps::{Action, Bound, Echo, Expectation, Metric, Step, TransferStep};
+pub use steps::{Action, Bound, Echo, Expectation, LabStep, Metric, TransferStep};
 
 /// Most nodes: each is a process.
 pub const MOST_NODES: usize = 2000;
@@ -33,7 +33,7 @@ pub struct Topology {
     pub computes_routes: bool,
     /// Where the choices of netem begin.
     pub seed: Option<u64>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<LabStep>,
 }
 
 /// One kernel.
@@ -91,7 +91,7 @@ pub fn hardware_address(link: usize, port: usize) -> [u8; 6] {
 }
 
 /// The index of each name.
-pub(crate) type Names = HashMap<String, usize>;
+pub(crate) type NameIndex = HashMap<String, usize>;
 
 /// Whether a text can be the name of a node or link, and part of a file's name.
 fn is_name(text: &str) -> bool {
@@ -184,7 +184,7 @@ impl Topology {
         }
         let link_names = match members.get("links") {
             Some(links) => topology.read_links(links, &names, members.get("addresses"))?,
-            None => Names::new(),
+            None => NameIndex::new(),
         };
         if let Some(steps) = members.get("steps") {
             topology.read_steps(steps, &names, &link_names)?;
@@ -212,7 +212,7 @@ impl Topology {
 }
 
 /// The index that a name has.
-fn find(names: &Names, kind: &str, name: &str, line: usize) -> Result<usize> {
+fn find(names: &NameIndex, kind: &str, name: &str, line: usize) -> Result<usize> {
     names
         .get(name)
         .copied()

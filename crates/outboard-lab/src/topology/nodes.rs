@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The nodes of a topology file.
 
-use super::{expand, Names, Node, StaticRoute, Topology, MOST_NODES};
+use super::{expand, NameIndex, Node, StaticRoute, Topology, MOST_NODES};
 use crate::error::{Error, Result};
 use crate::firewall::Firewall;
 use crate::quantity::number;
@@ -71,8 +71,8 @@ fn node(yaml: &Yaml, what: &str) -> Result<Node> {
 }
 
 impl Topology {
-    pub(super) fn read_nodes(&mut self, yaml: &Yaml) -> Result<Names> {
-        let mut names = Names::new();
+    pub(super) fn read_nodes(&mut self, yaml: &Yaml) -> Result<NameIndex> {
+        let mut names = NameIndex::new();
         for (key, value) in yaml.pairs("nodes")? {
             let found = node(value, &key.name)?;
             for name in expand(&key.name, key.line)? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The steps of a topology file, and what is expected of them.
 
-use super::{check_name, find, Names, Topology};
+use super::{check_name, find, NameIndex, Topology};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, size, time};
 use crate::yaml::{MapReader, Yaml};
@@ -13,7 +13,7 @@ const MOST_STEPS: usize = 10_000;
 const ACTIONS: [&str; 7] = ["ping", "tcp", "udp", "down", "up", "sysctl", "wait"];
 
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct LabStep {
     pub line: usize,
     /// The name by which later steps compare themselves with this one.
     pub name: Option<String>,
@@ -118,7 +118,7 @@ impl Relation {
 }
 
 /// The metric, comparison and bound of `loss <= 5%`. `names`: steps before this one.
-fn comparison(text: &str, names: &Names) -> Option<Expectation> {
+fn comparison(text: &str, names: &NameIndex) -> Option<Expectation> {
     let operators = [
         ("<=", Relation::AtMost),
         (">=", Relation::AtLeast),
@@ -159,7 +159,7 @@ fn comparison(text: &str, names: &Names) -> Option<Expectation> {
     })
 }
 
-fn expectation(text: &str, names: &Names) -> Option<Expectation> {
+fn expectation(text: &str, names: &NameIndex) -> Option<Expectation> {
     match text {
         "reachable" => Some(Expectation::Reachable),
         "unreachable" => Some(Expectation::Unreachable),
@@ -188,10 +188,10 @@ impl Action {
 /// What the steps of a file refer to.
 struct Context<'a> {
     topology: &'a Topology,
-    nodes: &'a Names,
-    links: &'a Names,
+    nodes: &'a NameIndex,
+    links: &'a NameIndex,
     /// Steps before the current one, by name.
-    steps: Names,
+    steps: NameIndex,
 }
 
 impl Context<'_> {
@@ -348,7 +348,7 @@ impl Context<'_> {
         parsed.collect()
     }
 
-    fn step(&self, yaml: &Yaml) -> Result<Step> {
+    fn step(&self, yaml: &Yaml) -> Result<LabStep> {
         let known: Vec<&str> = ACTIONS.iter().copied().chain(["expect", "name"]).collect();
         let members = yaml.members("step", &known)?;
         let mut actions = ACTIONS
@@ -370,7 +370,7 @@ impl Context<'_> {
                 false => Ok(name.to_owned()),
             }
         });
-        Ok(Step {
+        Ok(LabStep {
             line: yaml.line,
             name: name.transpose()?,
             expected: self.expected(members.get("expect"), &action)?,
@@ -380,13 +380,18 @@ impl Context<'_> {
 }
 
 impl Topology {
-    pub(super) fn read_steps(&mut self, yaml: &Yaml, nodes: &Names, links: &Names) -> Result<()> {
+    pub(super) fn read_steps(
+        &mut self,
+        yaml: &Yaml,
+        nodes: &NameIndex,
+        links: &NameIndex,
+    ) -> Result<()> {
         let items = yaml.items("steps")?;
         if items.len() > MOST_STEPS {
             let text = format!("more than {MOST_STEPS} steps");
             return Err(Error::topology(yaml.line, text));
         }
-        let mut names = Names::new();
+        let mut names = NameIndex::new();
         for (index, item) in items.iter().enumerate() {
             let context = Context {
                 topology: self,

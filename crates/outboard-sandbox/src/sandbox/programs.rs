@@ -32,7 +32,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/random", "/dev/urando
 
 /// The needs of a program on the host, besides itself.
 #[derive(Clone, Debug, Default)]
-pub struct Files {
+pub struct ProgramFiles {
     /// The program, if it does not come from the distribution.
     pub program: PathBuf,
     /// Files to read; of directories everything below.
@@ -41,7 +41,7 @@ pub struct Files {
     pub writes: Vec<PathBuf>,
 }
 
-fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
+fn restrict(files: &ProgramFiles) -> Result<RulesetStatus, RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let run = read | AccessFs::Execute;
@@ -66,7 +66,7 @@ fn restrict(files: &Files) -> Result<RulesetStatus, RulesetError> {
 
 /// Restricts the calling thread and the programs that it starts. Returns whether files are
 /// restricted: some hosts have no Landlock.
-pub fn shut_in(files: &Files) -> io::Result<bool> {
+pub fn shut_in(files: &ProgramFiles) -> io::Result<bool> {
     let status = restrict(files).map_err(io::Error::other)?;
     rights::drop_all_but_files().map_err(io::Error::other)?;
     match filter::apply_to_programs() {

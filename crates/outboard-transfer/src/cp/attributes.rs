@@ -3,7 +3,7 @@
 //! (POSIX ACLs are such). [`crate::attributes`] has the order in which the copy gets them.
 
 use super::copy::Copier;
-use crate::attributes::{self, AttributeTarget, Wanted, Xattrs, UNCHANGED};
+use crate::attributes::{self, AttributeTarget, WantedAttributes, Xattrs, UNCHANGED};
 use crate::other_forms;
 use crate::report::Loss;
 use outboard::{Fd, PathFd, System};
@@ -13,7 +13,7 @@ use std::io;
 const LABEL: &CStr = c"security.selinux";
 
 /// A file that is copied.
-pub trait Named {
+pub trait CopiedFile {
     /// The source, for messages.
     fn shown(&self) -> String;
 
@@ -22,7 +22,7 @@ pub trait Named {
 }
 
 /// A source and its copy.
-pub enum Pair<'a> {
+pub enum SourceAndCopy<'a> {
     /// Both are open.
     Open { source: &'a Fd, target: &'a Fd },
     /// Links, devices, FIFOs, sockets: the source by its name in an open directory.
@@ -33,7 +33,7 @@ pub enum Pair<'a> {
     },
 }
 
-impl Pair<'_> {
+impl SourceAndCopy<'_> {
     fn target(&self) -> AttributeTarget<'_> {
         match self {
             Self::Open { target, .. } => AttributeTarget::Open(target),
@@ -68,9 +68,15 @@ pub fn first_mode(system: &System, mode: u32) -> u32 {
 
 /// Gives the copy the attributes of the source. `stat` and `now`: the metadata of the source, and
 /// of the copy.
-pub fn keep(copier: &Copier, pair: &Pair, stat: &libc::stat, now: &libc::stat, named: &dyn Named) {
+pub fn keep(
+    copier: &Copier,
+    pair: &SourceAndCopy,
+    stat: &libc::stat,
+    now: &libc::stat,
+    named: &dyn CopiedFile,
+) {
     let stat = &copier.changes.of_metadata(stat);
-    let wanted = Wanted {
+    let wanted = WantedAttributes {
         user: stat.st_uid,
         group: stat.st_gid,
         mode: stat.st_mode & 0o7777,
@@ -91,7 +97,7 @@ pub fn keep(copier: &Copier, pair: &Pair, stat: &libc::stat, now: &libc::stat, n
 }
 
 /// Gives the copy the owner that was asked for, if any was, where nothing else is kept.
-pub fn give_owner(copier: &Copier, pair: &Pair, named: &dyn Named) {
+pub fn give_owner(copier: &Copier, pair: &SourceAndCopy, named: &dyn CopiedFile) {
     let Some(owner) = copier.changes.owner else {
         return;
     };
@@ -104,14 +110,19 @@ pub fn give_owner(copier: &Copier, pair: &Pair, named: &dyn Named) {
 
 /// The extended attributes of a source that its copy gets.
 struct SourceXattrs<'a> {
-    pair: &'a Pair<'a>,
+    pair: &'a SourceAndCopy<'a>,
     names: Vec<CString>,
     /// The SELinux label that the copy gets in place of the source's.
     label: Option<&'a CString>,
 }
 
 impl<'a> SourceXattrs<'a> {
-    fn find(copier: &'a Copier, pair: &'a Pair, mode: u32, named: &dyn Named) -> Self {
+    fn find(
+        copier: &'a Copier,
+        pair: &'a SourceAndCopy,
+        mode: u32,
+        named: &dyn CopiedFile,
+    ) -> Self {
         let labels = copier.changes.labels.as_ref();
         let mut names = pair.xattrs().unwrap_or_else(|error| {
             // A file system without extended attributes has none to keep.

@@ -2,7 +2,7 @@
 //! Metadata of copies that their sources do not have: other owners, SELinux labels, other times.
 
 use crate::labels::Labels;
-use crate::owner::Owner as NewOwner;
+use crate::owner::Owner;
 use std::str::FromStr;
 
 /// Owners from `first` on become those from `new` on.
@@ -46,44 +46,11 @@ impl FromStr for OwnerRange {
     }
 }
 
-/// One owner and group for everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub user: u32,
-    pub group: u32,
-}
-
-/// `UID:GID`.
-impl FromStr for Owner {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = |part: &str| part.parse().ok().filter(|number| *number != u32::MAX);
-        text.split_once(':')
-            .and_then(|(user, group)| {
-                Some(Self {
-                    user: number(user)?,
-                    group: number(group)?,
-                })
-            })
-            .ok_or_else(|| format!("\"{text}\" is not UID:GID, as in 0:0"))
-    }
-}
-
-impl From<Owner> for NewOwner {
-    fn from(owner: Owner) -> Self {
-        Self {
-            user: Some(owner.user),
-            group: Some(owner.group),
-        }
-    }
-}
-
 /// Changes to the metadata of all copies.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The user and group of all copies; `None` in it: unchanged.
-    pub owner: Option<NewOwner>,
+    pub owner: Option<Owner>,
     /// For users and groups alike; the first range that contains the number counts.
     pub owners: Vec<OwnerRange>,
     pub labels: Option<Labels>,
@@ -141,15 +108,6 @@ mod tests {
             "-1:0",
         ] {
             assert!(bad.parse::<OwnerRange>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn one_owner() {
-        let owner: Owner = "1:2".parse().unwrap();
-        assert_eq!((owner.user, owner.group), (1, 2));
-        for bad in ["", "1", "1:", ":2", "1:2:3", "4294967295:0"] {
-            assert!(bad.parse::<Owner>().is_err(), "{bad}");
         }
     }
 }

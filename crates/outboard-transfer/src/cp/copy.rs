@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies one file that is not a directory.
 
-use super::attributes::{self, Named, Pair};
+use super::attributes::{self, CopiedFile, SourceAndCopy};
 use super::data::{copy_data, Buffer};
-use super::directory::Directory;
+use super::directory::CopiedDirectory;
 use super::following::with_hint;
 use super::handle_cache::HandleCache;
 use super::links::{self, Links, Turn};
-use super::{Changes, Existing, Job, Options};
+use super::{Changes, CopyJob, Existing, Options};
 use crate::claimed_size;
 use crate::exclusion::Exclusion;
 use crate::report::{Loss, NamePrinter, Report};
@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file that is to be copied.
 pub struct Item {
-    pub directory: Arc<Directory>,
+    pub directory: Arc<CopiedDirectory>,
     pub name: CString,
     /// The name of the copy, if it differs.
     pub new_name: Option<CString>,
@@ -39,7 +39,7 @@ pub struct Item {
 impl Item {
     /// A file in a directory, or what its name means elsewhere.
     pub fn below(
-        directory: &Arc<Directory>,
+        directory: &Arc<CopiedDirectory>,
         name: &CStr,
         elsewhere: Option<(Fd, CString)>,
     ) -> Self {
@@ -74,7 +74,7 @@ impl Item {
     }
 }
 
-impl Named for Item {
+impl CopiedFile for Item {
     fn shown(&self) -> String {
         self.directory.shown_in(&self.name)
     }
@@ -142,7 +142,7 @@ fn settle(file: &Fd) -> io::Result<()> {
 
 impl<'a> Copier<'a> {
     pub(super) fn new(
-        job: &Job<'a>,
+        job: &CopyJob<'a>,
         base: Arc<Fd>,
         base_operand: Vec<u8>,
         used: Arc<UsedFiles>,
@@ -442,7 +442,7 @@ impl Worker<'_> {
     ) -> Result<(), CopyFailure> {
         let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
-        let pair = Pair::Open {
+        let pair = SourceAndCopy::Open {
             source,
             target: &target,
         };
@@ -502,7 +502,7 @@ impl Worker<'_> {
         if kind(&now) != kind(stat) || now.st_nlink > 1 {
             return Err(CopyFailure::Writing(replaced()));
         }
-        let pair = Pair::Named {
+        let pair = SourceAndCopy::Named {
             source: item.source(),
             name: item.source_name(),
             target: &target,

@@ -5,7 +5,7 @@
 //! last to leave it sets its attributes. Children hold their parent, so a parent is finished after
 //! them.
 
-use super::attributes::{self, Named, Pair};
+use super::attributes::{self, CopiedFile, SourceAndCopy};
 use super::copy::Copier;
 use super::Options;
 use crate::report::Loss;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A directory that is being copied.
-pub struct Directory {
+pub struct CopiedDirectory {
     pub source: Arc<Fd>,
     pub target: Arc<Fd>,
     /// The source's path, for messages.
@@ -33,10 +33,10 @@ pub struct Directory {
     stat: Option<libc::stat>,
     /// Whether this copy created it.
     created: bool,
-    parent: Option<Arc<Directory>>,
+    parent: Option<Arc<CopiedDirectory>>,
 }
 
-impl Directory {
+impl CopiedDirectory {
     /// The directory that holds a source named on the command line.
     /// `shown`: the source's path; `name`: its own name, unless its contents are copied; `real`:
     /// the source's path in its tree.
@@ -145,7 +145,7 @@ impl Directory {
     }
 }
 
-impl Named for Directory {
+impl CopiedFile for CopiedDirectory {
     fn shown(&self) -> String {
         escaped(&self.shown)
     }
@@ -181,7 +181,7 @@ fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Re
 /// Leaves a directory. The last thread to leave it finishes it, and then its parents in turn. After
 /// a stop, too: directories that exist get their attributes. A loop, not recursion: trees may be
 /// deep.
-pub fn release(copier: &Copier, directory: Arc<Directory>) {
+pub fn release(copier: &Copier, directory: Arc<CopiedDirectory>) {
     let mut next = Some(directory);
     while let Some(directory) = next.and_then(Arc::into_inner) {
         finish(copier, &directory);
@@ -191,11 +191,11 @@ pub fn release(copier: &Copier, directory: Arc<Directory>) {
 }
 
 /// Sets the attributes of a directory to which nothing will be added.
-fn finish(copier: &Copier, directory: &Directory) {
+fn finish(copier: &Copier, directory: &CopiedDirectory) {
     let Some(stat) = &directory.stat else {
         return;
     };
-    let pair = Pair::Open {
+    let pair = SourceAndCopy::Open {
         source: &directory.source,
         target: &directory.target,
     };

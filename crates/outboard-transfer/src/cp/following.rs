@@ -4,7 +4,7 @@
 //! A link is resolved from the root of its own tree, as if that were `/`: no link of an image leads
 //! out of it. Each directory that such a copy enters has its path in that tree for this.
 
-use super::directory::Directory;
+use super::directory::CopiedDirectory;
 use super::is_inside;
 use outboard::{Fd, System, Tree};
 use std::ffi::{CStr, CString, OsStr};
@@ -49,7 +49,7 @@ pub fn with_hint(system: &System, error: io::Error) -> io::Error {
 }
 
 /// Refuses a directory that contains `parent`, or the destination: its copy would never end.
-pub fn check_end(followed: &Followed, parent: &Arc<Directory>, base: &Fd) -> io::Result<()> {
+pub fn check_end(followed: &Followed, parent: &Arc<CopiedDirectory>, base: &Fd) -> io::Result<()> {
     let identity = (followed.stat.st_dev, followed.stat.st_ino);
     if parent.is_or_lies_in(identity) {
         return Err(io::Error::other(

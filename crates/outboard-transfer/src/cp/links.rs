@@ -32,24 +32,24 @@ pub struct Links {
 /// The work to do for a name.
 pub enum Turn<'a> {
     /// Copy it, and mark it done. Dropping the mark means that the copy failed.
-    First(Mark<'a>),
+    First(CopyMark<'a>),
     /// Link it to this copy.
     Later(Copy),
 }
 
-pub struct Mark<'a> {
+pub struct CopyMark<'a> {
     links: &'a Links,
     key: &'a Key,
     copy: Option<Copy>,
 }
 
-impl Mark<'_> {
+impl CopyMark<'_> {
     pub fn done(mut self, copy: Copy) {
         self.copy = Some(copy);
     }
 }
 
-impl Drop for Mark<'_> {
+impl Drop for CopyMark<'_> {
     fn drop(&mut self) {
         if let Ok(mut states) = self.links.states.lock() {
             match self.copy.take() {
@@ -69,7 +69,7 @@ impl Links {
             match states.get(key) {
                 None => {
                     states.insert(key.clone(), LinkState::Copying);
-                    return Turn::First(Mark {
+                    return Turn::First(CopyMark {
                         links: self,
                         key,
                         copy: None,

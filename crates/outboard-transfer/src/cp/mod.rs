@@ -19,10 +19,10 @@ mod walk;
 
 use crate::exclusion::Exclusion;
 use crate::report::{NamePrinter, Report};
-pub use changes::{Changes, Owner, OwnerRange};
+pub use changes::{Changes, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
-use directory::Directory;
+use directory::CopiedDirectory;
 use outboard::{Fd, Mount, System, Tree};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -125,7 +125,7 @@ pub fn archive(
     new_report: fn() -> Report,
 ) -> Result<bool> {
     let report = new_report();
-    let order = Order {
+    let order = CopyRequest {
         options: Options::everything(session.umask()),
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
@@ -140,7 +140,7 @@ pub fn archive(
 }
 
 /// Options, changes and output of a copy.
-pub struct Order<'a> {
+pub struct CopyRequest<'a> {
     pub options: Options,
     /// Changes to the metadata of copies.
     pub changes: &'a Changes,
@@ -155,7 +155,7 @@ pub struct Order<'a> {
 /// Copies `sources`, and reports what could not be kept. Other commands than `cp` use it, too.
 pub fn copy(
     session: &mut Session,
-    order: &Order,
+    order: &CopyRequest,
     sources: &[Place],
     destination: &Place,
     new_report: fn() -> Report,
@@ -165,7 +165,7 @@ pub fn copy(
 
 fn copy_and_tell(
     session: &mut Session,
-    order: &Order,
+    order: &CopyRequest,
     sources: &[Place],
     destination: &Place,
     report: &Report,
@@ -173,7 +173,7 @@ fn copy_and_tell(
     let options = order.options;
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
-    let job = Job {
+    let job = CopyJob {
         options,
         changes: order.changes,
         excluded: order.excluded,
@@ -201,7 +201,7 @@ fn copy_and_tell(
 }
 
 /// State that all parts of one copy share.
-pub(crate) struct Job<'a> {
+pub(crate) struct CopyJob<'a> {
     pub(crate) options: Options,
     pub(crate) changes: &'a Changes,
     pub(crate) excluded: &'a Exclusion,
@@ -224,7 +224,7 @@ struct CopyTarget {
 
 fn copy_all(
     session: &mut Session,
-    job: &Job,
+    job: &CopyJob,
     sources: &[Place],
     destination: &Place,
 ) -> Result<()> {
@@ -272,7 +272,7 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    fn copy(&self, job: &Job) -> Result<()> {
+    fn copy(&self, job: &CopyJob) -> Result<()> {
         let (report, target) = (job.report, &self.target);
         if !target.directory.system().is_host() {
             let _ = target.directory.system().raise_file_limit(1 << 16);
@@ -301,7 +301,7 @@ impl Way<'_> {
 /// Copies a file, with all below it, to this very path: a directory is merged into one that is
 /// there. `used`: files to keep.
 pub(crate) fn copy_exactly(
-    job: &Job,
+    job: &CopyJob,
     (tree, place): (&Tree, &Place),
     (target_tree, destination): (&Tree, &Place),
     used: UsedFiles,
@@ -451,7 +451,7 @@ fn add_source<'a>(
             format!("cannot copy {shown} into itself, {}", destination.shown()),
         ));
     }
-    let top = Directory::top(
+    let top = CopiedDirectory::top(
         parent,
         Arc::clone(&target.directory),
         place.operand(),

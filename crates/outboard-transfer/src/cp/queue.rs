@@ -86,11 +86,11 @@ impl<T> Queue<T> {
     }
 
     /// Drops the items and closes the queue if this thread panics before the guard is dropped.
-    pub fn breaking(&self) -> Breaking<'_, T> {
-        Breaking(self)
+    pub fn breaking(&self) -> QueuePanicGuard<'_, T> {
+        QueuePanicGuard(self)
     }
 
-    /// Whether a thread with a [`Breaking`] has panicked.
+    /// Whether a thread with a [`QueuePanicGuard`] has panicked.
     pub fn is_broken(&self) -> bool {
         self.lock().broken
     }
@@ -106,9 +106,9 @@ impl<T> Drop for Closing<'_, T> {
 }
 
 /// See [`Queue::breaking`].
-pub struct Breaking<'a, T>(&'a Queue<T>);
+pub struct QueuePanicGuard<'a, T>(&'a Queue<T>);
 
-impl<T> Drop for Breaking<'_, T> {
+impl<T> Drop for QueuePanicGuard<'_, T> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;

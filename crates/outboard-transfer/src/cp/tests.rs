@@ -51,7 +51,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
     };
     let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();
-    let job = Job {
+    let job = CopyJob {
         options,
         changes: &Changes::default(),
         excluded: &Exclusion::default(),

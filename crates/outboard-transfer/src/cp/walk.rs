@@ -6,11 +6,11 @@
 //! goes on only to directories, and to links that lead to directories, if links are followed.
 
 use super::copy::{Copier, Item, Worker};
-use super::directory::{release, Directory};
+use super::directory::{release, CopiedDirectory};
 use super::following::{check_end, follow, with_hint, Followed};
 use super::queue::Queue;
 use super::Options;
-use outboard::walk::{Entry, Names, OpenDirectory, Start, Step, Walk};
+use outboard::walk::{DirectoryNames, Entry, OpenDirectory, Start, Step, Walk};
 use outboard::{Fd, Tree};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -27,7 +27,7 @@ const WAITING: usize = 256;
 struct SourceDirectory<'a> {
     tree: &'a Tree,
     /// The directory that holds it.
-    top: Directory,
+    top: CopiedDirectory,
     name: CString,
     /// The name of the copy; `None`: its contents go into the target itself.
     new_name: Option<CString>,
@@ -56,7 +56,7 @@ impl<'a> Sources<'a> {
         self.copier.options
     }
 
-    pub fn excludes(&self, directory: &Directory, name: &CStr) -> bool {
+    pub fn excludes(&self, directory: &CopiedDirectory, name: &CStr) -> bool {
         directory.excludes(self.copier, name)
     }
 
@@ -64,7 +64,7 @@ impl<'a> Sources<'a> {
     pub fn add_directory(
         &mut self,
         tree: &'a Tree,
-        top: Directory,
+        top: CopiedDirectory,
         name: CString,
         new_name: Option<CString>,
     ) {
@@ -141,7 +141,7 @@ struct SourceWalk<'a, 'g> {
     give: &'g mut dyn FnMut(Batch),
     /// The directories on the way: at each depth, the one that holds the entry there. The first is
     /// the one above the source.
-    levels: Vec<Arc<Directory>>,
+    levels: Vec<Arc<CopiedDirectory>>,
     /// The name of the source's copy.
     new_name: CString,
     /// The path in the tree of the directory that was found last, if links are followed.
@@ -220,7 +220,8 @@ impl SourceWalk<'_, '_> {
         let parent = &self.levels[entry.depth];
         let new_name = self.new_name(&entry);
         let source = Arc::clone(directory);
-        let made = Directory::make_copy(parent, entry.name, new_name, source, stat, copier.options);
+        let made =
+            CopiedDirectory::make_copy(parent, entry.name, new_name, source, stat, copier.options);
         match made {
             Ok(mut copy) => {
                 copy.real = std::mem::take(&mut self.real);
@@ -245,7 +246,7 @@ impl SourceWalk<'_, '_> {
     }
 
     /// Hands over the files of a directory, and drops their names.
-    fn take_files(&mut self, directory: &Arc<Directory>, names: &mut Names) {
+    fn take_files(&mut self, directory: &Arc<CopiedDirectory>, names: &mut DirectoryNames) {
         let copier = self.copier;
         if copier.options.sorted {
             names.sort();
@@ -314,7 +315,7 @@ enum ResolvedName {
 /// What a name in a directory means. `links_of`: the tree whose links are followed.
 fn look(
     links_of: Option<&Tree>,
-    directory: &Directory,
+    directory: &CopiedDirectory,
     name: &CStr,
     kind: u32,
 ) -> io::Result<ResolvedName> {

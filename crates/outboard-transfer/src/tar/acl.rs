@@ -89,12 +89,12 @@ pub fn to_text(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::Names;
+    use crate::accounts::AccountNames;
 
     fn accounts() -> Accounts {
         Accounts {
-            users: Names::parse(b"daemon:x:7:"),
-            groups: Names::parse(b"daemon:x:8:"),
+            users: AccountNames::parse(b"daemon:x:7:"),
+            groups: AccountNames::parse(b"daemon:x:8:"),
         }
     }
 

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Changes to the metadata of all members.
 #[derive(Default)]
-pub struct Changes {
+pub struct MemberChanges {
     /// `None` in it: the owner of the file.
     pub owner: Owner,
     /// The modification time.
@@ -19,7 +19,7 @@ pub struct Changes {
     pub clamps: bool,
 }
 
-impl Changes {
+impl MemberChanges {
     /// Applies the changes to the metadata of a file.
     pub fn apply(&self, stat: &mut libc::stat) {
         stat.st_uid = self.owner.user.unwrap_or(stat.st_uid);
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     fn time(clamps: bool, seconds: i64) -> i64 {
-        let changes = Changes {
+        let changes = MemberChanges {
             modified: Some(libc::timespec {
                 tv_sec: 100,
                 tv_nsec: 0,
             }),
             clamps,
-            ..Changes::default()
+            ..MemberChanges::default()
         };
         let tree = Tree::host();
         let mut stat = *tree.metadata("/").unwrap().stat();

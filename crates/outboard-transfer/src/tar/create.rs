@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Creates the files that an archive describes, with their attributes.
 
-use super::directories::Directory;
+use super::directories::ExtractedDirectory;
 use super::flights::{Flight, Flights};
-use super::member::{Kind, Member};
+use super::member::{Member, MemberKind};
 use super::sparse::Map;
-use super::stream::Piece;
+use super::stream::ArchivePiece;
 use crate::attributes::AttributeTarget;
 use crate::cp::data::Trail;
 use crate::cp::handle_cache::HandleCache;
@@ -18,18 +18,18 @@ use std::sync::mpsc::Receiver;
 use std::sync::Arc;
 
 /// The bytes of a member.
-pub enum Content {
-    Whole(Vec<Piece>),
+pub enum MemberBytes {
+    Whole(Vec<ArchivePiece>),
     /// They are still being read.
-    Stream(Receiver<Piece>),
+    Stream(Receiver<ArchivePiece>),
 }
 
 /// A member to create.
-pub struct Job {
-    pub directory: Arc<Directory>,
+pub struct CreateJob {
+    pub directory: Arc<ExtractedDirectory>,
     pub name: CString,
     pub member: Box<Member>,
-    pub content: Content,
+    pub content: MemberBytes,
     pub flight: Flight,
 }
 
@@ -47,7 +47,7 @@ impl From<io::Error> for MakeFailure {
 }
 
 /// State that all threads which create files share.
-pub struct Maker<'a> {
+pub struct MemberMaker<'a> {
     pub report: &'a Report,
     pub flights: &'a Flights,
     /// Complete files.
@@ -56,7 +56,7 @@ pub struct Maker<'a> {
     pub operand: &'a [u8],
 }
 
-impl Maker<'_> {
+impl MemberMaker<'_> {
     /// A path in the destination, as the user would write it.
     pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
         let path = path.strip_prefix(b"./").unwrap_or(path);
@@ -74,7 +74,7 @@ impl Maker<'_> {
     }
 
     /// Creates a member and reports failures.
-    pub fn make(&self, job: &Job) {
+    pub fn make(&self, job: &CreateJob) {
         match self.make_any(job) {
             Ok(()) => self.report.count_file(),
             Err(MakeFailure::Cut) => {}
@@ -95,14 +95,14 @@ impl Maker<'_> {
         }
     }
 
-    fn make_any(&self, job: &Job) -> Result<(), MakeFailure> {
+    fn make_any(&self, job: &CreateJob) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
         match &job.member.kind {
-            Kind::Symlink(target) => {
+            MemberKind::Symlink(target) => {
                 replacing(directory, name, || directory.make_symlink_at(target, name))?;
             }
-            Kind::Node(kind, device) => {
+            MemberKind::Node(kind, device) => {
                 replacing(directory, name, || {
                     directory.make_node_at(name, kind | mode, *device)
                 })?;
@@ -118,7 +118,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn file(&self, job: &Job) -> Result<(), MakeFailure> {
+    fn file(&self, job: &CreateJob) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
@@ -139,7 +139,7 @@ impl Maker<'_> {
     }
 
     /// Writes the bytes of a member at their offsets.
-    fn fill(&self, job: &Job, file: &Fd) -> Result<(), MakeFailure> {
+    fn fill(&self, job: &CreateJob, file: &Fd) -> Result<(), MakeFailure> {
         let map = &job.member.map;
         let mut filler = Filler {
             file,
@@ -149,15 +149,15 @@ impl Maker<'_> {
             trail: Trail::new(file, true),
         };
         let mut missing = map.data();
-        let mut put = |piece: &Piece| -> io::Result<()> {
+        let mut put = |piece: &ArchivePiece| -> io::Result<()> {
             filler.put(piece)?;
             missing = missing.saturating_sub(piece.len() as u64);
             self.report.count_bytes(piece.len() as u64);
             Ok(())
         };
         match &job.content {
-            Content::Whole(pieces) => pieces.iter().try_for_each(&mut put)?,
-            Content::Stream(pieces) => pieces.iter().try_for_each(|piece| put(&piece))?,
+            MemberBytes::Whole(pieces) => pieces.iter().try_for_each(&mut put)?,
+            MemberBytes::Stream(pieces) => pieces.iter().try_for_each(|piece| put(&piece))?,
         }
         if missing > 0 {
             return Err(MakeFailure::Cut);

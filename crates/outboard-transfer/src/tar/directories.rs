@@ -20,12 +20,12 @@ const IMPLIED: u32 = 0o755;
 /// Permissions of a new directory, until it gets its own.
 const FIRST: u32 = 0o700;
 
-pub struct Directory {
+pub struct ExtractedDirectory {
     pub fd: Fd,
     pub identity: Identity,
 }
 
-impl Directory {
+impl ExtractedDirectory {
     pub fn new(fd: Fd) -> io::Result<Arc<Self>> {
         let stat = fd.stat()?;
         Ok(Arc::new(Self {
@@ -66,18 +66,18 @@ pub fn split(path: &[u8]) -> (&[u8], CString) {
 }
 
 pub struct Directories {
-    root: Arc<Directory>,
-    known: HashMap<Vec<u8>, Arc<Directory>>,
+    root: Arc<ExtractedDirectory>,
+    known: HashMap<Vec<u8>, Arc<ExtractedDirectory>>,
 }
 
 /// Waits until no thread writes a file of this name; without a name, until no thread writes any
 /// file.
-pub type Settle<'a> = &'a mut dyn FnMut(Option<(&Directory, &CStr)>);
+pub type Settle<'a> = &'a mut dyn FnMut(Option<(&ExtractedDirectory, &CStr)>);
 
 impl Directories {
     pub fn new(root: Fd) -> io::Result<Self> {
         Ok(Self {
-            root: Directory::new(root)?,
+            root: ExtractedDirectory::new(root)?,
             known: HashMap::new(),
         })
     }
@@ -91,7 +91,7 @@ impl Directories {
         self.known.clear();
     }
 
-    fn remember(&mut self, path: &[u8], directory: &Arc<Directory>) {
+    fn remember(&mut self, path: &[u8], directory: &Arc<ExtractedDirectory>) {
         if self.known.len() >= OPEN {
             self.known.clear();
         }
@@ -99,16 +99,21 @@ impl Directories {
     }
 
     /// The directory of a path; creates missing directories.
-    pub fn find(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
+    pub fn find(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<ExtractedDirectory>> {
         self.walk(path, true, settle)
     }
 
     /// The directory of a path, if it exists.
-    pub fn existing(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<Directory>> {
+    pub fn existing(&mut self, path: &[u8], settle: Settle) -> io::Result<Arc<ExtractedDirectory>> {
         self.walk(path, false, settle)
     }
 
-    fn walk(&mut self, path: &[u8], make: bool, settle: Settle) -> io::Result<Arc<Directory>> {
+    fn walk(
+        &mut self,
+        path: &[u8],
+        make: bool,
+        settle: Settle,
+    ) -> io::Result<Arc<ExtractedDirectory>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
@@ -142,12 +147,12 @@ impl Directories {
     /// Enters one name. `path`: the whole path so far.
     fn step(
         &self,
-        parent: &Directory,
+        parent: &ExtractedDirectory,
         name: &CStr,
         path: &[u8],
         make: bool,
         settle: Settle,
-    ) -> io::Result<Arc<Directory>> {
+    ) -> io::Result<Arc<ExtractedDirectory>> {
         settle(Some((parent, name)));
         match parent.child(name) {
             Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
@@ -162,9 +167,9 @@ impl Directories {
         }
     }
 
-    fn follow(&self, path: &[u8]) -> io::Result<Arc<Directory>> {
+    fn follow(&self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
         let path = CString::new(path)?;
-        Directory::new(self.root.fd.open_in_root(&path, FLAGS, 0)?)
+        ExtractedDirectory::new(self.root.fd.open_in_root(&path, FLAGS, 0)?)
     }
 
     /// Creates or opens the directory of a member. It replaces other files of that name; with
@@ -174,7 +179,7 @@ impl Directories {
         path: &[u8],
         keep_links: bool,
         settle: Settle,
-    ) -> io::Result<Arc<Directory>> {
+    ) -> io::Result<Arc<ExtractedDirectory>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
@@ -200,12 +205,12 @@ impl Directories {
     /// Creates a directory in place of another file.
     fn replace(
         &mut self,
-        parent: &Directory,
+        parent: &ExtractedDirectory,
         name: &CStr,
         path: &[u8],
         keep_links: bool,
         settle: Settle,
-    ) -> io::Result<Arc<Directory>> {
+    ) -> io::Result<Arc<ExtractedDirectory>> {
         settle(None);
         if keep_links {
             if let Ok(directory) = self.follow(path) {
@@ -219,7 +224,11 @@ impl Directories {
     }
 
     /// The directory that an earlier member created. `None`: a later member has taken its name.
-    pub fn again(&self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Directory>>> {
+    pub fn again(
+        &self,
+        path: &[u8],
+        identity: Identity,
+    ) -> io::Result<Option<Arc<ExtractedDirectory>>> {
         let known = match path.is_empty() {
             true => Some(&self.root),
             false => self.known.get(path),

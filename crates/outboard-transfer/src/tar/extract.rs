@@ -2,17 +2,17 @@
 //! Unpacks an archive into a directory.
 //!
 //! One thread reads the archive, and creates directories and hard links ([`Extraction`]). It hands
-//! jobs to other threads, which create everything else ([`Maker`]). Members that depend on each
-//! other wait for each other ([`Flights`]): the result is that of one thread. Directories get their
-//! attributes at the end ([`Pending`]), when nothing changes them any more.
+//! jobs to other threads, which create everything else ([`MemberMaker`]). Members that depend on
+//! each other wait for each other ([`Flights`]): the result is that of one thread. Directories get
+//! their attributes at the end ([`Pending`]), when nothing changes them any more.
 
-use super::create::{replacing, Content, Job, Maker};
-use super::directories::{clean, split, Directories, Directory};
+use super::create::{replacing, CreateJob, MemberBytes, MemberMaker};
+use super::directories::{clean, split, Directories, ExtractedDirectory};
 use super::flights::Flights;
-use super::member::{Archive, Attributes, Kind, Member, Next};
+use super::member::{Archive, Attributes, Member, MemberKind, NextMember};
 use super::pending::{self, Later, Pending};
 use super::selection::Selection;
-use super::stream::{Piece, Stop};
+use super::stream::{ArchivePiece, StopReason};
 use crate::attributes::AttributeTarget;
 use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
@@ -55,7 +55,7 @@ pub enum ArchiveEnd {
         marked: bool,
     },
     /// Reading stopped: why, and where in the archive.
-    Stopped(Stop, u64),
+    Stopped(StopReason, u64),
 }
 
 /// Unpacks an archive into the directory `root`, which the user writes as `operand`.
@@ -69,8 +69,8 @@ pub fn extract(
 ) -> io::Result<ArchiveEnd> {
     let flights = Flights::default();
     let handles = HandleCache::default();
-    let queue: Queue<Vec<Job>> = Queue::new(WAITING);
-    let maker = Maker {
+    let queue: Queue<Vec<CreateJob>> = Queue::new(WAITING);
+    let maker = MemberMaker {
         report,
         flights: &flights,
         handles: &handles,
@@ -112,12 +112,12 @@ pub fn extract(
 /// Jobs that are handed over together.
 #[derive(Default)]
 struct Batch {
-    jobs: Vec<Job>,
+    jobs: Vec<CreateJob>,
     bytes: u64,
 }
 
 impl Batch {
-    fn give(&mut self, queue: &Queue<Vec<Job>>) {
+    fn give(&mut self, queue: &Queue<Vec<CreateJob>>) {
         self.bytes = 0;
         if !self.jobs.is_empty() {
             queue.give(std::mem::take(&mut self.jobs));
@@ -126,8 +126,8 @@ impl Batch {
 }
 
 struct Extraction<'a> {
-    maker: &'a Maker<'a>,
-    queue: &'a Queue<Vec<Job>>,
+    maker: &'a MemberMaker<'a>,
+    queue: &'a Queue<Vec<CreateJob>>,
     directories: Directories,
     batch: Batch,
     pending: Pending,
@@ -140,8 +140,8 @@ struct Extraction<'a> {
 fn settle(
     flights: &Flights,
     batch: &mut Batch,
-    queue: &Queue<Vec<Job>>,
-    which: Option<(&Directory, &std::ffi::CStr)>,
+    queue: &Queue<Vec<CreateJob>>,
+    which: Option<(&ExtractedDirectory, &std::ffi::CStr)>,
 ) {
     match which.map(|(directory, name)| flights.flight(directory.identity, name)) {
         Some(flight) if !flights.is_going(flight) => {}
@@ -162,22 +162,22 @@ impl Extraction<'_> {
     }
 
     /// Reads to the end. Returns whether the archive has an end mark.
-    fn run(&mut self, archive: &mut Archive) -> Result<bool, Stop> {
+    fn run(&mut self, archive: &mut Archive) -> Result<bool, StopReason> {
         loop {
             if self.stopped() {
-                return Err(Stop::Asked);
+                return Err(StopReason::Asked);
             }
             self.maker.report.reach(archive.position());
             match archive.next()? {
-                Next::End { marked } => {
+                NextMember::End { marked } => {
                     archive.finish()?;
                     return Ok(marked);
                 }
-                Next::Refused(path, why) if self.options.selection.takes(&path) => {
+                NextMember::Refused(path, why) if self.options.selection.takes(&path) => {
                     self.refuse(&path, &why);
                 }
-                Next::Refused(..) => {}
-                Next::Member(mut member) => {
+                NextMember::Refused(..) => {}
+                NextMember::Member(mut member) => {
                     let selection = self.options.selection;
                     if selection.takes(&member.path) && selection.change(&mut member) {
                         self.member(archive, member)?;
@@ -192,7 +192,7 @@ impl Extraction<'_> {
         report.fail(format!("left out {}: {why}", escaped(path)));
     }
 
-    fn member(&mut self, archive: &mut Archive, member: Box<Member>) -> Result<(), Stop> {
+    fn member(&mut self, archive: &mut Archive, member: Box<Member>) -> Result<(), StopReason> {
         let Some(path) = clean(&member.path) else {
             self.refuse(&member.path, "its name has \"..\" or a NUL in it");
             return Ok(());
@@ -206,9 +206,9 @@ impl Extraction<'_> {
         }
         let shown = member.path.clone();
         let done = match &member.kind {
-            Kind::Directory => self.directory(path, member.attributes),
+            MemberKind::Directory => self.directory(path, member.attributes),
             _ if path.is_empty() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
-            Kind::Link(target) => self.link(&path, target),
+            MemberKind::Link(target) => self.link(&path, target),
             _ => return self.other(archive, path, member),
         };
         self.tell(&shown, done);
@@ -230,26 +230,26 @@ impl Extraction<'_> {
         &mut self,
     ) -> (
         &mut Directories,
-        impl FnMut(Option<(&Directory, &std::ffi::CStr)>) + '_,
+        impl FnMut(Option<(&ExtractedDirectory, &std::ffi::CStr)>) + '_,
     ) {
         let (batch, queue, flights) = (&mut self.batch, self.queue, self.maker.flights);
-        let settle = move |which: Option<(&Directory, &std::ffi::CStr)>| {
+        let settle = move |which: Option<(&ExtractedDirectory, &std::ffi::CStr)>| {
             settle(flights, batch, queue, which);
         };
         (&mut self.directories, settle)
     }
 
-    fn find(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
+    fn find(&mut self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
         let (directories, mut settle) = self.parts();
         directories.find(path, &mut settle)
     }
 
-    fn existing(&mut self, path: &[u8]) -> io::Result<Arc<Directory>> {
+    fn existing(&mut self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
         let (directories, mut settle) = self.parts();
         directories.existing(path, &mut settle)
     }
 
-    fn settle(&mut self, which: Option<(&Directory, &std::ffi::CStr)>) {
+    fn settle(&mut self, which: Option<(&ExtractedDirectory, &std::ffi::CStr)>) {
         settle(self.maker.flights, &mut self.batch, self.queue, which);
     }
 
@@ -321,7 +321,7 @@ impl Extraction<'_> {
         archive: &mut Archive,
         path: Vec<u8>,
         member: Box<Member>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StopReason> {
         let (parent, name) = split(&path);
         let directory = match self.find(parent) {
             Ok(directory) => directory,
@@ -340,7 +340,7 @@ impl Extraction<'_> {
         while let Some(piece) = archive.data()? {
             pieces.push(piece);
         }
-        let job = self.job(directory, name, member, Content::Whole(pieces));
+        let job = self.job(directory, name, member, MemberBytes::Whole(pieces));
         self.batch.jobs.push(job);
         self.batch.bytes += bytes;
         if self.batch.jobs.len() >= BATCH || self.batch.bytes >= BATCH_BYTES {
@@ -351,14 +351,14 @@ impl Extraction<'_> {
 
     fn job(
         &self,
-        directory: Arc<Directory>,
+        directory: Arc<ExtractedDirectory>,
         name: CString,
         member: Box<Member>,
-        content: Content,
-    ) -> Job {
+        content: MemberBytes,
+    ) -> CreateJob {
         let flight = self.maker.flights.flight(directory.identity, &name);
         self.maker.flights.start(flight);
-        Job {
+        CreateJob {
             directory,
             name,
             member,
@@ -371,13 +371,13 @@ impl Extraction<'_> {
     fn stream(
         &mut self,
         archive: &mut Archive,
-        directory: Arc<Directory>,
+        directory: Arc<ExtractedDirectory>,
         name: CString,
         member: Box<Member>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StopReason> {
         self.batch.give(self.queue);
-        let (sender, pieces) = sync_channel::<Piece>(PIECES);
-        let job = self.job(directory, name, member, Content::Stream(pieces));
+        let (sender, pieces) = sync_channel::<ArchivePiece>(PIECES);
+        let job = self.job(directory, name, member, MemberBytes::Stream(pieces));
         self.queue.give(vec![job]);
         while let Some(piece) = archive.data()? {
             // The writer failed, and has reported that.
@@ -385,7 +385,7 @@ impl Extraction<'_> {
                 break;
             }
             if self.stopped() {
-                return Err(Stop::Asked);
+                return Err(StopReason::Asked);
             }
         }
         Ok(())

@@ -77,15 +77,15 @@ impl Flights {
     }
 
     /// Ends all waiting if this thread panics before the guard is dropped.
-    pub fn breaking(&self) -> Breaking<'_> {
-        Breaking(self)
+    pub fn breaking(&self) -> FlightsPanicGuard<'_> {
+        FlightsPanicGuard(self)
     }
 }
 
 /// See [`Flights::breaking`].
-pub struct Breaking<'a>(&'a Flights);
+pub struct FlightsPanicGuard<'a>(&'a Flights);
 
-impl Drop for Breaking<'_> {
+impl Drop for FlightsPanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.lock().broken = true;

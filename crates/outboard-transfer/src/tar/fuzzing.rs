@@ -4,11 +4,11 @@
 use super::compression::decompressed;
 use super::directories::clean;
 use super::encode::ArchiveEntry;
-use super::member::{Archive, Attributes, Kind, Member, Next};
+use super::member::{Archive, Attributes, Member, MemberKind, NextMember};
 use super::pax::{parse_time, push, time_text, Records};
 use super::polled::Gone;
 use super::stream::Stream;
-use crate::accounts::{Accounts, Names};
+use crate::accounts::{AccountNames, Accounts};
 use outboard::{Fd, System};
 use outboard_sandbox::interrupt::Interrupt;
 use std::io::{Cursor, Read};
@@ -21,8 +21,8 @@ const AGAIN: usize = 16;
 
 fn accounts() -> Accounts {
     Accounts {
-        users: Names::parse(b"daemon:x:7:"),
-        groups: Names::parse(b"daemon:x:8:"),
+        users: AccountNames::parse(b"daemon:x:7:"),
+        groups: AccountNames::parse(b"daemon:x:8:"),
     }
 }
 
@@ -83,7 +83,7 @@ pub fn read_archive(bytes: &[u8]) {
     let mut members = 0;
     loop {
         match archive.next() {
-            Ok(Next::Member(member)) => {
+            Ok(NextMember::Member(member)) => {
                 assert_eq!(member.map.data(), archive.rest());
                 if members < AGAIN {
                     check_written(&member);
@@ -93,8 +93,8 @@ pub fn read_archive(bytes: &[u8]) {
                     assert!(!piece.is_empty());
                 }
             }
-            Ok(Next::Refused(..)) => {}
-            Ok(Next::End { .. }) => {
+            Ok(NextMember::Refused(..)) => {}
+            Ok(NextMember::End { .. }) => {
                 let _ = archive.finish();
                 return;
             }
@@ -108,10 +108,12 @@ fn is_possible(member: &Member) -> bool {
     let has_nul = |bytes: &[u8]| bytes.contains(&0);
     let is_name = clean(&member.path).is_some_and(|path| !path.is_empty());
     let is_kind = match &member.kind {
-        Kind::File => !member.path.ends_with(b"/"),
-        Kind::Link(target) => !has_nul(target) && !member.path.ends_with(b"/"),
-        Kind::Node(_, device) => libc::major(*device) < 1 << 12 && libc::minor(*device) < 1 << 20,
-        Kind::Directory | Kind::Symlink(_) => true,
+        MemberKind::File => !member.path.ends_with(b"/"),
+        MemberKind::Link(target) => !has_nul(target) && !member.path.ends_with(b"/"),
+        MemberKind::Node(_, device) => {
+            libc::major(*device) < 1 << 12 && libc::minor(*device) < 1 << 20
+        }
+        MemberKind::Directory | MemberKind::Symlink(_) => true,
     };
     is_name && is_kind && member.attributes.times[1].tv_sec != i64::MIN
 }
@@ -124,10 +126,10 @@ fn stat(member: &Member) -> libc::stat {
     };
     let mut stat = *ANY.get_or_init(any);
     let (kind, device) = match member.kind {
-        Kind::File | Kind::Link(_) => (libc::S_IFREG, 0),
-        Kind::Directory => (libc::S_IFDIR, 0),
-        Kind::Symlink(_) => (libc::S_IFLNK, 0),
-        Kind::Node(kind, device) => (kind, device),
+        MemberKind::File | MemberKind::Link(_) => (libc::S_IFREG, 0),
+        MemberKind::Directory => (libc::S_IFDIR, 0),
+        MemberKind::Symlink(_) => (libc::S_IFLNK, 0),
+        MemberKind::Node(kind, device) => (kind, device),
     };
     stat.st_mode = kind | member.attributes.mode;
     stat.st_uid = member.attributes.user;
@@ -162,12 +164,12 @@ fn check_written(member: &Member) {
         return;
     }
     let (target, link): (&[u8], bool) = match &member.kind {
-        Kind::Symlink(target) => (target.to_bytes(), false),
-        Kind::Link(target) => (target, true),
+        MemberKind::Symlink(target) => (target.to_bytes(), false),
+        MemberKind::Link(target) => (target, true),
         _ => (b"", false),
     };
     let mut path = member.path.clone();
-    if matches!(member.kind, Kind::Directory) && !path.ends_with(b"/") {
+    if matches!(member.kind, MemberKind::Directory) && !path.ends_with(b"/") {
         path.push(b'/');
     }
     let entry = ArchiveEntry {
@@ -179,12 +181,12 @@ fn check_written(member: &Member) {
         map: member.sparse.then_some(&member.map),
     };
     let mut written = archive(entry.headers()).expect("plain archives can be opened");
-    let Ok(Next::Member(again)) = written.next() else {
+    let Ok(NextMember::Member(again)) = written.next() else {
         panic!("a member that was written cannot be read: {path:?}");
     };
     assert_eq!(again.path, path);
     assert_eq!(format!("{:?}", again.kind), format!("{:?}", member.kind));
-    if matches!(member.kind, Kind::File) {
+    if matches!(member.kind, MemberKind::File) {
         assert_eq!(again.map, member.map);
     }
     // Another name of a file has no attributes of its own.

@@ -2,10 +2,10 @@
 //! Unpacks an archive into a directory of an image.
 
 use super::extract::{extract, ArchiveEnd, Options};
-use super::member::{Archive, Next};
+use super::member::{Archive, NextMember};
 use super::polled::{Gone, Polled};
 use super::selection::Selection;
-use super::stream::{Counted, Stop, Stream};
+use super::stream::{Counted, StopReason, Stream};
 use crate::accounts::Accounts;
 use crate::report::Report;
 use outboard::Tree;
@@ -35,7 +35,7 @@ enum ArchiveBytes {
 }
 
 /// The source of the archive.
-pub struct Input {
+pub struct ArchiveInput {
     source: ArchiveBytes,
     /// For messages.
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Input {
     pub metadata: Option<Metadata>,
 }
 
-impl Input {
+impl ArchiveInput {
     /// Opens the file that an operand names, or standard input.
     pub fn open(operand: Option<&OsStr>) -> Result<Self> {
         let Some(path) = operand.filter(|path| *path != "-") else {
@@ -122,7 +122,7 @@ pub fn unpack_file(
     };
     unpack(
         session,
-        Input::open(Some(file.as_os_str()))?,
+        ArchiveInput::open(Some(file.as_os_str()))?,
         place,
         operand,
         how,
@@ -132,21 +132,21 @@ pub fn unpack_file(
 
 /// Counts the files of an archive, and the bytes of their data in blocks of `block`.
 pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64)> {
-    let input = Input::open(Some(file.as_os_str()))?;
+    let input = ArchiveInput::open(Some(file.as_os_str()))?;
     let name = input.name.clone();
     let (mut archive, _) = input.archive(interrupt, Accounts::default())?;
     let (mut files, mut bytes) = (0, 0);
     loop {
         match archive.next() {
-            Ok(Next::Member(member)) => {
+            Ok(NextMember::Member(member)) => {
                 files += 1;
                 let parts = member.map.parts.iter();
                 bytes += parts
                     .map(|(_, length)| length.div_ceil(block) * block)
                     .sum::<u64>();
             }
-            Ok(Next::Refused(..)) => {}
-            Ok(Next::End { .. }) => match archive.finish() {
+            Ok(NextMember::Refused(..)) => {}
+            Ok(NextMember::End { .. }) => match archive.finish() {
                 Ok(()) => return Ok((files, bytes)),
                 Err(stop) => return Err(stopped(stop, &name, archive.offset(), "", 0)),
             },
@@ -161,7 +161,7 @@ pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64
     }
 }
 
-impl Input {
+impl ArchiveInput {
     /// The archive, and its size if that is known.
     fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
         let (position, gone) = (Arc::new(AtomicU64::new(0)), Gone::default());
@@ -181,7 +181,7 @@ impl Input {
 /// Unpacks an archive into a directory. `operand`: the directory, as the user would write it.
 pub fn unpack(
     session: &mut Session,
-    input: Input,
+    input: ArchiveInput,
     place: &Place,
     operand: &[u8],
     how: Options,
@@ -210,7 +210,7 @@ pub(crate) struct UnpackTarget<'a> {
 /// Unpacks an archive into the directory of a tree.
 pub(crate) fn unpack_into(
     target: &UnpackTarget,
-    input: Input,
+    input: ArchiveInput,
     how: Options,
     interrupt: &Interrupt,
     report: &Report,
@@ -261,17 +261,21 @@ fn open_directory(tree: &Tree, path: &Path) -> std::io::Result<outboard::Fd> {
 }
 
 /// Reports why an archive was not read to its end, and what was unpacked.
-fn stopped(stop: Stop, name: &str, offset: u64, last: &str, files: u64) -> Error {
+fn stopped(stop: StopReason, name: &str, offset: u64, last: &str, files: u64) -> Error {
     let damaged = |text: String| Failure::new(ErrorKind::Damaged, text);
     let failure = match stop {
         // The writers failed, and have reported that.
-        Stop::Asked => return Error::Told,
-        Stop::End => damaged(format!("{name} is cut off: it ends at offset {offset}")),
-        Stop::Failed(error) => {
+        StopReason::Asked => return Error::Told,
+        StopReason::End => damaged(format!("{name} is cut off: it ends at offset {offset}")),
+        StopReason::Failed(error) => {
             unreadable(&error).after(format!("cannot read {name} from offset {offset} on"))
         }
-        Stop::Nonsense(why) if last.is_empty() => return damaged(format!("{name}: {why}")).into(),
-        Stop::Nonsense(why) => damaged(format!("{name} is damaged before offset {offset}: {why}")),
+        StopReason::Nonsense(why) if last.is_empty() => {
+            return damaged(format!("{name}: {why}")).into()
+        }
+        StopReason::Nonsense(why) => {
+            damaged(format!("{name} is damaged before offset {offset}: {why}"))
+        }
     };
     let place = match last {
         "" => String::new(),

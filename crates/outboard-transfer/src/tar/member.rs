@@ -6,9 +6,9 @@ use super::globals::{self, Globals};
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
 use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
-use super::stream::{Piece, Stop, Stream};
+use super::stream::{ArchivePiece, StopReason, Stream};
 use crate::accounts::Accounts;
-use crate::attributes::{self, AttributeTarget, Wanted, Xattrs};
+use crate::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
 use crate::report::{Loss, Report};
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
@@ -67,7 +67,7 @@ impl Attributes {
                 format!("{} (of unknown users)", path())
             });
         }
-        let wanted = Wanted {
+        let wanted = WantedAttributes {
             user: self.user,
             group: self.group,
             mode: self.mode,
@@ -100,7 +100,7 @@ impl Xattrs for Attributes {
 }
 
 #[derive(Debug)]
-pub enum Kind {
+pub enum MemberKind {
     File,
     Directory,
     Symlink(CString),
@@ -113,7 +113,7 @@ pub enum Kind {
 /// A member. Its bytes follow in the archive.
 pub struct Member {
     pub path: Vec<u8>,
-    pub kind: Kind,
+    pub kind: MemberKind,
     pub attributes: Attributes,
     /// The offsets of its bytes.
     pub map: Map,
@@ -122,7 +122,7 @@ pub struct Member {
 }
 
 /// The next item of an archive.
-pub enum Next {
+pub enum NextMember {
     Member(Box<Member>),
     /// A member that is refused: its path, and the reason.
     Refused(Vec<u8>, String),
@@ -153,8 +153,8 @@ struct Extended {
     long_link: Option<Vec<u8>>,
 }
 
-fn nonsense<T>(text: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Nonsense(text.into()))
+fn nonsense<T>(text: impl Into<String>) -> Result<T, StopReason> {
+    Err(StopReason::Nonsense(text.into()))
 }
 
 fn before_nul(bytes: &[u8]) -> &[u8] {
@@ -185,7 +185,7 @@ impl Archive {
     }
 
     /// The next bytes of the member. `None`: its end.
-    pub fn data(&mut self) -> Result<Option<Piece>, Stop> {
+    pub fn data(&mut self) -> Result<Option<ArchivePiece>, StopReason> {
         if self.rest == 0 {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ impl Archive {
     }
 
     /// Reads the bytes behind the end, and refuses a file that has an end but is no archive.
-    pub fn finish(&mut self) -> Result<(), Stop> {
+    pub fn finish(&mut self) -> Result<(), StopReason> {
         self.stream.drain()?;
         match self.offset() {
             _ if self.members > 0 => Ok(()),
@@ -213,15 +213,15 @@ impl Archive {
     }
 
     /// Goes on to the next member.
-    pub fn next(&mut self) -> Result<Next, Stop> {
+    pub fn next(&mut self) -> Result<NextMember, StopReason> {
         self.leave()?;
         let mut extended = Extended::default();
         loop {
             let Some(block) = self.stream.block()? else {
-                return Ok(Next::End { marked: false });
+                return Ok(NextMember::End { marked: false });
             };
             if is_zero(&block) {
-                return Ok(Next::End { marked: true });
+                return Ok(NextMember::End { marked: true });
             }
             let header = Header::from_byte_slice(&block);
             if !is_sound(header) {
@@ -256,19 +256,19 @@ impl Archive {
     }
 
     /// Skips the rest of the current member.
-    fn leave(&mut self) -> Result<(), Stop> {
+    fn leave(&mut self) -> Result<(), StopReason> {
         let rest = std::mem::take(&mut self.rest);
         self.stream.skip(rest)?;
         let fill = std::mem::take(&mut self.fill);
         self.stream.skip(fill)
     }
 
-    fn skip(&mut self, size: u64) -> Result<(), Stop> {
+    fn skip(&mut self, size: u64) -> Result<(), StopReason> {
         self.stream.skip(size)?;
         self.stream.skip(padding(size))
     }
 
-    fn contents(&mut self, size: u64, most: u64) -> Result<Vec<u8>, Stop> {
+    fn contents(&mut self, size: u64, most: u64) -> Result<Vec<u8>, StopReason> {
         if size > most {
             return nonsense(format!("an extended header says that it has {size} bytes"));
         }
@@ -277,7 +277,7 @@ impl Archive {
         Ok(bytes)
     }
 
-    fn records(&mut self, size: u64) -> Result<Records, Stop> {
+    fn records(&mut self, size: u64) -> Result<Records, StopReason> {
         let bytes = self.contents(size, EXTENDED)?;
         match Records::parse(bytes) {
             Some(records) => Ok(records),
@@ -285,13 +285,18 @@ impl Archive {
         }
     }
 
-    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, Stop> {
+    fn long_name(&mut self, size: u64) -> Result<Vec<u8>, StopReason> {
         let bytes = self.contents(size, LONG_NAME)?;
         Ok(before_nul(&bytes).to_vec())
     }
 
     /// The member that a header and those before it describe.
-    fn member(&mut self, header: &Header, size: u64, extended: &Extended) -> Result<Next, Stop> {
+    fn member(
+        &mut self,
+        header: &Header,
+        size: u64,
+        extended: &Extended,
+    ) -> Result<NextMember, StopReason> {
         let flag = header.as_old().linkflag[0];
         let path = self.path(header, extended);
         self.last.clone_from(&path);
@@ -308,21 +313,21 @@ impl Archive {
         let (map, is_sparse) = match self.map(header, extended)? {
             Ok(Some(map)) => (map, true),
             Ok(None) => (Map::whole(stored), false),
-            Err(why) => return Ok(Next::Refused(path, why)),
+            Err(why) => return Ok(NextMember::Refused(path, why)),
         };
         if is_sparse && map.data() != self.rest {
             let why = "its map of holes does not fit its size".to_owned();
-            return Ok(Next::Refused(path, why));
+            return Ok(NextMember::Refused(path, why));
         }
         Ok(match self.describe(header, extended, &path) {
-            Ok((kind, attributes)) => Next::Member(Box::new(Member {
+            Ok((kind, attributes)) => NextMember::Member(Box::new(Member {
                 path,
                 kind,
                 attributes,
                 map,
                 sparse: is_sparse,
             })),
-            Err(why) => Next::Refused(path, why),
+            Err(why) => NextMember::Refused(path, why),
         })
     }
 
@@ -355,24 +360,24 @@ impl Archive {
         header: &Header,
         extended: &Extended,
         path: &[u8],
-    ) -> Result<(Kind, Attributes), String> {
+    ) -> Result<(MemberKind, Attributes), String> {
         let old = header.as_old();
         let kind = match old.linkflag[0] {
-            b'1' => Kind::Link(self.target(header, extended)),
+            b'1' => MemberKind::Link(self.target(header, extended)),
             b'2' => {
                 let target = CString::new(self.target(header, extended));
-                Kind::Symlink(target.map_err(|_| "its target has a NUL in it")?)
+                MemberKind::Symlink(target.map_err(|_| "its target has a NUL in it")?)
             }
-            b'3' => Kind::Node(libc::S_IFCHR, device(header)?),
-            b'4' => Kind::Node(libc::S_IFBLK, device(header)?),
-            b'5' | b'D' => Kind::Directory,
-            b'6' => Kind::Node(libc::S_IFIFO, 0),
+            b'3' => MemberKind::Node(libc::S_IFCHR, device(header)?),
+            b'4' => MemberKind::Node(libc::S_IFBLK, device(header)?),
+            b'5' | b'D' => MemberKind::Directory,
+            b'6' => MemberKind::Node(libc::S_IFIFO, 0),
             b'M' => return Err("it continues a member of another volume".to_owned()),
             b'N' => return Err("it has names in a form of before 1990".to_owned()),
             b'A' | b'E' | b'I' => return Err("it is of a kind that only Solaris has".to_owned()),
-            0 | b'0' if path.ends_with(b"/") => Kind::Directory,
+            0 | b'0' if path.ends_with(b"/") => MemberKind::Directory,
             // POSIX: unknown types count as files.
-            _ => Kind::File,
+            _ => MemberKind::File,
         };
         let mode = number(&old.mode).ok_or("its mode is no number")?;
         let mut attributes = Attributes {
@@ -468,7 +473,7 @@ impl Archive {
         &mut self,
         header: &Header,
         extended: &Extended,
-    ) -> Result<Result<Option<Map>, String>, Stop> {
+    ) -> Result<Result<Option<Map>, String>, StopReason> {
         let lies = || "its map of holes makes no sense".to_owned();
         let number_of = |key| self.value(extended, key).and_then(sparse::decimal);
         let size = number_of(Keyword::SparseRealSize).or_else(|| number_of(Keyword::SparseSize));
@@ -495,7 +500,7 @@ impl Archive {
     }
 
     /// The parts and the size in the old GNU format, whose header may continue in further blocks.
-    fn old_map(&mut self, header: &Header) -> Result<(Option<Parts>, Option<u64>), Stop> {
+    fn old_map(&mut self, header: &Header) -> Result<(Option<Parts>, Option<u64>), StopReason> {
         let Some(gnu) = header.as_gnu() else {
             return Ok((None, None));
         };
@@ -504,7 +509,7 @@ impl Archive {
         let mut good = sparse::add_old(&mut parts, &gnu.sparse).is_some();
         let mut more = gnu.isextended[0] != 0;
         while more {
-            let block = self.stream.block()?.ok_or(Stop::End)?;
+            let block = self.stream.block()?.ok_or(StopReason::End)?;
             let mut next = GnuExtSparseHeader::new();
             next.as_mut_bytes().copy_from_slice(&block);
             good = good && sparse::add_old(&mut parts, &next.sparse).is_some();
@@ -514,7 +519,7 @@ impl Archive {
     }
 
     /// The parts of format 1.0: decimal numbers in lines before the data, up to the end of a block.
-    fn map_in_data(&mut self) -> Result<Option<Parts>, Stop> {
+    fn map_in_data(&mut self) -> Result<Option<Parts>, StopReason> {
         let mut numbers = Vec::new();
         let mut digits = Vec::new();
         let mut wanted = 1;
@@ -522,7 +527,7 @@ impl Archive {
             if self.rest < BLOCK as u64 {
                 return Ok(None);
             }
-            let block = self.stream.block()?.ok_or(Stop::End)?;
+            let block = self.stream.block()?.ok_or(StopReason::End)?;
             self.rest -= BLOCK as u64;
             for &byte in &block {
                 if numbers.len() == wanted {

@@ -29,7 +29,7 @@ mod sparse;
 mod stream;
 mod tree;
 
-pub use changes::{find_owner, Changes};
+pub use changes::{find_owner, MemberChanges};
 pub use compression::Format;
 pub use extract::Options;
 pub use selection::Selection;

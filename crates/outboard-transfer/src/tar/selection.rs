@@ -2,7 +2,7 @@
 //! Selects members of an archive, and changes their names and owners.
 
 use super::directories::clean;
-use super::member::{Kind, Member};
+use super::member::{Member, MemberKind};
 use crate::attributes::UNCHANGED;
 use crate::exclusion::Exclusion;
 use crate::owner::Owner;
@@ -89,7 +89,7 @@ impl Selection {
                 Some(path) => member.path = path.to_vec(),
                 None => return false,
             }
-            if let Kind::Link(target) = &mut member.kind {
+            if let MemberKind::Link(target) = &mut member.kind {
                 // A link without a target fails later, with a message.
                 *target = stripped(target, self.strip).unwrap_or_default().to_vec();
             }

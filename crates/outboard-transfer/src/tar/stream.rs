@@ -75,13 +75,13 @@ impl Drop for Buffer {
 }
 
 /// Some bytes of the archive.
-pub struct Piece {
+pub struct ArchivePiece {
     buffer: Arc<Buffer>,
     start: usize,
     end: usize,
 }
 
-impl Deref for Piece {
+impl Deref for ArchivePiece {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -91,7 +91,7 @@ impl Deref for Piece {
 
 /// Why reading stops.
 #[derive(Debug)]
-pub enum Stop {
+pub enum StopReason {
     /// The archive ends before it should.
     End,
     Failed(io::Error),
@@ -102,7 +102,7 @@ pub enum Stop {
 }
 
 /// Bytes, or why there are none.
-type Taken<T> = std::result::Result<T, Stop>;
+type Taken<T> = std::result::Result<T, StopReason>;
 
 pub struct Stream {
     /// `None` only while it is dropped.
@@ -224,11 +224,11 @@ impl Stream {
         loop {
             // Headers may be long: check for an interrupt.
             if self.interrupt.asked() {
-                return Err(Stop::Asked);
+                return Err(StopReason::Asked);
             }
             match filled.recv_timeout(PATIENCE) {
                 Ok(Ok(buffer)) => return Ok(Some(buffer).filter(|buffer| buffer.used > 0)),
-                Ok(Err(error)) => return Err(Stop::Failed(error)),
+                Ok(Err(error)) => return Err(StopReason::Failed(error)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -236,7 +236,7 @@ impl Stream {
     }
 
     /// The next bytes, at most so many and at least one. `None`: there are no more.
-    fn next(&mut self, most: u64) -> Taken<Option<Piece>> {
+    fn next(&mut self, most: u64) -> Taken<Option<ArchivePiece>> {
         let buffer = match &self.current {
             Some(buffer) if self.taken < buffer.used => Arc::clone(buffer),
             _ => {
@@ -253,12 +253,12 @@ impl Stream {
         self.taken += length;
         self.offset += length as u64;
         let end = start + length;
-        Ok(Some(Piece { buffer, start, end }))
+        Ok(Some(ArchivePiece { buffer, start, end }))
     }
 
     /// The next bytes, at most so many and at least one.
-    pub fn take(&mut self, most: u64) -> Taken<Piece> {
-        self.next(most)?.ok_or(Stop::End)
+    pub fn take(&mut self, most: u64) -> Taken<ArchivePiece> {
+        self.next(most)?.ok_or(StopReason::End)
     }
 
     /// A block. `None`: the end of the archive.
@@ -269,7 +269,7 @@ impl Stream {
         let mut block = [0; BLOCK];
         block[..first.len()].copy_from_slice(&first);
         if first.len() < BLOCK {
-            return Err(Stop::End);
+            return Err(StopReason::End);
         }
         Ok(Some(block))
     }
@@ -339,7 +339,7 @@ mod tests {
         let all = stream.bytes((3 * SIZE) as u64).unwrap();
         assert!(all == bytes[BLOCK..3 * SIZE + BLOCK]);
         assert_eq!(stream.offset(), (3 * SIZE + BLOCK) as u64);
-        assert!(matches!(stream.block(), Err(Stop::End)));
+        assert!(matches!(stream.block(), Err(StopReason::End)));
     }
 
     #[test]
@@ -347,6 +347,6 @@ mod tests {
         let mut stream = stream(vec![1; BLOCK]);
         assert!(stream.block().unwrap().is_some());
         assert!(stream.block().unwrap().is_none());
-        assert!(matches!(stream.skip(1), Err(Stop::End)));
+        assert!(matches!(stream.skip(1), Err(StopReason::End)));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Each directory is handed over open: packers on other threads read its attributes and its files.
 
-use super::changes::Changes;
+use super::changes::MemberChanges;
 use crate::exclusion::Exclusion;
 use crate::report::Report;
 use outboard::walk::{Entry, Start, Step, Walk};
@@ -52,7 +52,7 @@ pub struct Choice {
     /// Paths to pack, with everything below, under the names as written. None: all.
     pub paths: Vec<OsString>,
     /// Changes to the metadata of members.
-    pub changes: Changes,
+    pub changes: MemberChanges,
 }
 
 /// The tree that is packed.

@@ -8,7 +8,7 @@ use outboard::image::{probe, Class, Source};
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_volume::destination::OpenFile;
+use outboard_volume::destination::FdSource;
 use outboard_volume::session::Session;
 use outboard_volume::standard_input::StandardInput;
 use std::fs::File;
@@ -22,7 +22,7 @@ const PIECE: usize = 512 << 10;
 const SECTOR: u64 = 512;
 
 /// An open source.
-pub struct Input {
+pub struct BytesSource {
     shown: String,
     size: Option<u64>,
     reader: Reader,
@@ -48,7 +48,7 @@ impl From<ReadError> for Stop {
     }
 }
 
-impl Input {
+impl BytesSource {
     pub fn open(session: &mut Session, end: &End, interrupt: &Interrupt) -> Result<Self> {
         match end {
             End::Volume(name) => {
@@ -126,7 +126,7 @@ impl Input {
         match &mut self.reader {
             Reader::File(files) => {
                 let size = self.size.unwrap_or(0);
-                let source = OpenFile {
+                let source = FdSource {
                     file: &files[0],
                     size,
                 };

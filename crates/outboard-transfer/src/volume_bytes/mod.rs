@@ -9,15 +9,15 @@ mod input;
 mod output;
 
 use crate::report::Report;
-use input::Input;
+use input::BytesSource;
 use outboard::BlockDevice;
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::ImageName;
-use outboard_volume::session::{Session, Wanted};
-use output::Output;
+use outboard_volume::session::{Session, WantedDevice};
+use output::BytesTarget;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -85,14 +85,14 @@ pub fn copy(
         End::Volume(name) => Some(open_device(session, name, true)?),
         _ => None,
     };
-    let mut input = Input::open(session, source, &interrupt)?;
+    let mut input = BytesSource::open(session, source, &interrupt)?;
     if let (Some(to), Some(from)) = (&device, input.device()) {
         check_different(from, to)?;
     }
     let mut output = match (&device, target) {
-        (Some(device), _) => Output::volume(device)?,
-        (None, End::File(path)) => Output::file(session, path, force)?,
-        (None, _) => Output::standard()?,
+        (Some(device), _) => BytesTarget::volume(device)?,
+        (None, End::File(path)) => BytesTarget::file(session, path, force)?,
+        (None, _) => BytesTarget::standard()?,
     };
     check_size(&input, &output)?;
     if let (Some(device), false) = (&device, force) {
@@ -120,7 +120,7 @@ impl Device {
 }
 
 fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<Device> {
-    let (device, found) = session.block_device(name, Wanted::Itself, write)?;
+    let (device, found) = session.block_device(name, WantedDevice::Itself, write)?;
     let shown = found.shown();
     Ok(Device { device, shown })
 }
@@ -143,7 +143,7 @@ fn both(bytes: u64) -> String {
 }
 
 /// Refuses a source that is larger than its target.
-fn check_size(input: &Input, output: &Output) -> Result<()> {
+fn check_size(input: &BytesSource, output: &BytesTarget) -> Result<()> {
     match (input.size(), output.limit()) {
         (Some(size), Some(limit)) if size > limit => Err(Error::known(
             ErrorKind::NoSpace,
@@ -161,7 +161,7 @@ fn check_size(input: &Input, output: &Output) -> Result<()> {
 
 /// Refuses to overwrite a volume that holds something with bytes that are not those of a volume:
 /// the user may have meant a place in the file system.
-fn check_worth(input: &mut Input, device: &Device) -> Result<()> {
+fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
     let found = device.device.probe();
     let failed = |error| Error::failed(format!("cannot read {}", device.shown), &error);
     let Some(found) = found.map_err(failed)? else {
@@ -181,8 +181,8 @@ fn check_worth(input: &mut Input, device: &Device) -> Result<()> {
 }
 
 fn transfer(
-    input: &mut Input,
-    output: &mut Output,
+    input: &mut BytesSource,
+    output: &mut BytesTarget,
     interrupt: &Interrupt,
     report: &Report,
 ) -> Result<()> {
@@ -210,7 +210,7 @@ fn transfer(
 }
 
 /// Reports what is left of a volume that is larger than what was written to it.
-fn note_rest(output: &Output, written: u64) {
+fn note_rest(output: &BytesTarget, written: u64) {
     if let Some(limit) = output.limit().filter(|limit| *limit > written) {
         warn(format!(
             "note: {}: the last {} were left as they were",

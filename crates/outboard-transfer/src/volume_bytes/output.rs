@@ -28,7 +28,7 @@ enum Kind {
 }
 
 /// An open target.
-pub struct Output {
+pub struct BytesTarget {
     shown: String,
     file: Fd,
     kind: Kind,
@@ -39,7 +39,7 @@ pub struct Output {
     incomplete: Option<PathBuf>,
 }
 
-impl Drop for Output {
+impl Drop for BytesTarget {
     fn drop(&mut self) {
         if let Some(path) = self.incomplete.take() {
             // The error that ended the copy is reported.
@@ -55,7 +55,7 @@ fn cannot_write(shown: &str, error: &io::Error) -> Error {
     }
 }
 
-impl Output {
+impl BytesTarget {
     fn new(shown: String, file: Fd, kind: Kind, limit: Option<u64>) -> Self {
         Self {
             shown,

@@ -11,7 +11,7 @@ mod resize;
 
 use super::refused;
 use outboard::{Fd, FileLock, Storage};
-use outboard_image::vhd::{self, Dynamic, Layout, FREE, SECTOR};
+use outboard_image::vhd::{self, Dynamic, VhdLayout, FREE, SECTOR};
 use outboard_image::{Fault, FileSource, Source};
 pub use resize::set_size;
 use std::fs::File;
@@ -89,7 +89,7 @@ pub fn create(file: &File, size: u64, identity: [u8; 16]) -> io::Result<()> {
         blocks: size.div_ceil(u64::from(BLOCK_SIZE)) as u32,
         block_size: BLOCK_SIZE,
     };
-    let layout = Layout {
+    let layout = VhdLayout {
         size,
         dynamic: Some(dynamic),
     };

@@ -18,7 +18,7 @@ mod server;
 
 use crate::address::ImageName;
 use crate::host_mounts::PrivateMount;
-use crate::session::{start_apart, Session, Wanted};
+use crate::session::{start_apart, Session, WantedDevice};
 use crate::temporary::PrivateDirectory;
 use outboard_sandbox::apart::Apart;
 use outboard_sandbox::crash;
@@ -68,7 +68,7 @@ impl Export {
     pub fn start(
         session: &mut Session,
         name: &ImageName,
-        wanted: Wanted,
+        wanted: WantedDevice,
         write: bool,
     ) -> Result<Self> {
         let failed = |error: io::Error| cannot(name, &error);

@@ -5,7 +5,7 @@
 //! writes through.
 
 use crate::address::ImageName;
-use crate::session::{Session, Wanted};
+use crate::session::{Session, WantedDevice};
 use fuser::{
     BsdFileFlags, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty,
@@ -34,7 +34,7 @@ const LARGEST: u32 = 1 << 20;
 pub fn serve(
     session: &mut Session,
     name: &ImageName,
-    wanted: Wanted,
+    wanted: WantedDevice,
     write: bool,
     requests: OwnedFd,
     control: UnixStream,

@@ -3,7 +3,7 @@
 
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
-use outboard_image::integrity::Superblock;
+use outboard_image::integrity::IntegritySuperblock;
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, warn, Result};
 
@@ -41,7 +41,7 @@ fn algorithm<'a>(context: &'a Context) -> &'a str {
 fn map(
     stack: &Stack,
     device: &BlockDevice,
-    superblock: &Superblock,
+    superblock: &IntegritySuperblock,
     mode: Mode,
     context: &Context,
 ) -> Attempt<BlockDevice> {
@@ -118,7 +118,8 @@ fn health(mapped: &BlockDevice) -> Health {
 fn open_one(stack: &Stack, index: usize, context: &Context) -> Attempt<(String, BlockDevice)> {
     let device = &stack.nodes()[index].device;
     let source = device.source().map_err(|error| reason(&error))?;
-    let superblock = Superblock::read(&source, 0).ok_or("its superblock makes no sense")?;
+    let superblock =
+        IntegritySuperblock::read(&source, 0).ok_or("its superblock makes no sense")?;
     if superblock.journal_mac {
         return Err("its journal is guarded by a key, which is not supported".to_owned());
     }

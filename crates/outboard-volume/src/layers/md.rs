@@ -10,7 +10,7 @@
 
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
-use outboard::image::md::{Member, Role};
+use outboard::image::md::{ArrayMember, MemberRole};
 use outboard::BlockDevice;
 use outboard_sandbox::error::{reason, warn, Result};
 use outboard_sandbox::format::escaped;
@@ -21,7 +21,7 @@ pub const ARRAY: &str = "RAID array";
 
 /// Members of one array with their nodes: current ones, the newest first, and outdated ones.
 struct ArrayMembers {
-    members: Vec<(usize, Member)>,
+    members: Vec<(usize, ArrayMember)>,
     old: Vec<usize>,
 }
 
@@ -64,22 +64,24 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
 
 /// Members by array, also of open arrays.
 fn arrays(stack: &Stack) -> Vec<ArrayMembers> {
-    let mut arrays: BTreeMap<(String, &str), Vec<(usize, Member)>> = BTreeMap::new();
+    let mut arrays: BTreeMap<(String, &str), Vec<(usize, ArrayMember)>> = BTreeMap::new();
     for index in stack.holding("linux_raid_member") {
         let source = stack.nodes()[index].device.source();
-        if let Some(member) = source.ok().and_then(|source| Member::read(&source)) {
+        if let Some(member) = source.ok().and_then(|source| ArrayMember::read(&source)) {
             let key = (member.uuid.clone(), member.version.name());
             arrays.entry(key).or_default().push((index, member));
         }
     }
-    let found = |mut members: Vec<(usize, Member)>| {
+    let found = |mut members: Vec<(usize, ArrayMember)>| {
         members.sort_by_key(|(_, member)| std::cmp::Reverse(member.events));
         let newest = members[0].1.events;
         // A crash may have happened between the writes to two members.
-        let current = |(_, member): &(usize, Member)| member.events.saturating_add(1) >= newest;
+        let current =
+            |(_, member): &(usize, ArrayMember)| member.events.saturating_add(1) >= newest;
         let (members, old): (Vec<_>, Vec<_>) = members.into_iter().partition(current);
         // A spare has no contents; a member marked faulty needs no warning.
-        let in_use = |(_, member): &(usize, Member)| matches!(member.role, Role::Active(_));
+        let in_use =
+            |(_, member): &(usize, ArrayMember)| matches!(member.role, MemberRole::Active(_));
         let old = old
             .into_iter()
             .filter(in_use)
@@ -91,7 +93,7 @@ fn arrays(stack: &Stack) -> Vec<ArrayMembers> {
 }
 
 impl ArrayMembers {
-    fn newest(&self) -> &Member {
+    fn newest(&self) -> &ArrayMember {
         &self.members[0].1
     }
 
@@ -111,8 +113,8 @@ impl ArrayMembers {
 
     /// The roles of present members.
     fn present(&self) -> BTreeSet<u32> {
-        let place = |(_, member): &(usize, Member)| match member.role {
-            Role::Active(place) => Some(place),
+        let place = |(_, member): &(usize, ArrayMember)| match member.role {
+            MemberRole::Active(place) => Some(place),
             _ => None,
         };
         self.members.iter().filter_map(place).collect()
@@ -188,8 +190,9 @@ impl ArrayMembers {
         missing: &BTreeSet<u32>,
     ) -> Attempt<BlockDevice> {
         self.check(missing, context.read_only)?;
-        let useful =
-            |(_, member): &&(usize, Member)| matches!(member.role, Role::Active(_) | Role::Journal);
+        let useful = |(_, member): &&(usize, ArrayMember)| {
+            matches!(member.role, MemberRole::Active(_) | MemberRole::Journal)
+        };
         let overlaid = context.read_only && self.newest().logs;
         let members = self.members.iter().filter(useful).map(|(node, _)| {
             let device = &stack.nodes()[*node].device;

@@ -82,7 +82,7 @@ pub enum Selector {
 }
 
 /// A block device of a stack.
-pub struct Node {
+pub struct StackNode {
     pub selector: Selector,
     /// The nodes directly below; none for a disk.
     pub below: Vec<usize>,
@@ -106,7 +106,7 @@ pub struct Node {
     file: Option<PathBuf>,
 }
 
-impl Node {
+impl StackNode {
     /// The kind of its problem, for programs.
     pub fn kind_of_problem(&self) -> ErrorKind {
         match self.incomplete {
@@ -125,7 +125,7 @@ impl Node {
 pub struct Stack {
     /// The number of this stack in the kernel.
     number: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<StackNode>,
     ancestry: Ancestry,
     /// Devices of volume groups.
     groups: Vec<lvm::Made>,
@@ -150,11 +150,11 @@ impl Stack {
     }
 
     /// All nodes, by their index.
-    pub fn nodes(&self) -> &[Node] {
+    pub fn nodes(&self) -> &[StackNode] {
         &self.nodes
     }
 
-    pub fn node_mut(&mut self, index: usize) -> &mut Node {
+    pub fn node_mut(&mut self, index: usize) -> &mut StackNode {
         &mut self.nodes[index]
     }
 
@@ -208,7 +208,7 @@ impl Stack {
     }
 
     /// Whether `so` holds for a node or one below it.
-    fn is_or_lies_on(&self, index: usize, so: fn(&Node) -> bool) -> bool {
+    fn is_or_lies_on(&self, index: usize, so: fn(&StackNode) -> bool) -> bool {
         let lies_on = |&other: &usize| other == index || self.ancestry.is_above(index, other);
         let mut found = (0..=index).filter(lies_on);
         found.any(|other| so(&self.nodes[other]))
@@ -237,7 +237,7 @@ impl Stack {
             |error: io::Error| Error::failed(format!("cannot use {}", file.display()), &error);
         let root = self.nodes.len();
         let table = image.partitions();
-        self.push(Node {
+        self.push(StackNode {
             selector: Selector::Same,
             below: Vec::new(),
             sort: DISK,
@@ -257,7 +257,7 @@ impl Stack {
             let Ok(device) = disk.device(Some(partition.number)) else {
                 continue;
             };
-            self.push(Node {
+            self.push(StackNode {
                 selector: Selector::Within(partition.number.to_string()),
                 below: vec![root],
                 sort: PARTITION,
@@ -287,7 +287,7 @@ impl Stack {
         let size = device.size().unwrap_or(0);
         let probed = device.probe();
         let problem = probed.as_ref().err().map(reason);
-        self.push(Node {
+        self.push(StackNode {
             selector,
             below: below.to_vec(),
             sort,
@@ -303,7 +303,7 @@ impl Stack {
         })
     }
 
-    fn push(&mut self, node: Node) -> Result<usize> {
+    fn push(&mut self, node: StackNode) -> Result<usize> {
         if self.nodes.len() >= MOST {
             return Err(Error::known(
                 ErrorKind::Damaged,

@@ -10,7 +10,7 @@ use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
 use crate::options::RootHash;
 use outboard::{BlockDevice, DeviceSource, Target};
-use outboard_image::verity::Superblock;
+use outboard_image::verity::VeritySuperblock;
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -23,7 +23,7 @@ const ALIGNMENTS: [u64; 3] = [4096, 65536, 1 << 20];
 
 /// A hash area that matches the root hash.
 struct Hashes {
-    superblock: Superblock,
+    superblock: VeritySuperblock,
     node: usize,
     device: BlockDevice,
     source: DeviceSource,
@@ -48,7 +48,7 @@ impl Hashes {
     fn find(stack: &Stack, node: usize, offset: u64, root: &RootHash) -> Attempt<Option<Self>> {
         let device = stack.nodes()[node].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
-        let Some(superblock) = Superblock::read(&source, offset) else {
+        let Some(superblock) = VeritySuperblock::read(&source, offset) else {
             return Ok(None);
         };
         let function = hashes::find(&superblock.algorithm)?;

@@ -12,7 +12,7 @@ use outboard_sandbox::failure::ErrorKind;
 
 /// The device that a command wants for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedDevice {
     /// The only file system inside, as for a mount.
     FileSystem,
     /// The volume itself, whatever its contents; of an encrypted partition the decrypted contents,
@@ -27,7 +27,7 @@ impl Session {
     pub fn block_device(
         &mut self,
         name: &ImageName,
-        wanted: Wanted,
+        wanted: WantedDevice,
         write: bool,
     ) -> Result<(BlockDevice, ImageName)> {
         let found = self.find_device(name, wanted, write);
@@ -37,7 +37,7 @@ impl Session {
     fn find_device(
         &mut self,
         name: &ImageName,
-        wanted: Wanted,
+        wanted: WantedDevice,
         write: bool,
     ) -> Result<(BlockDevice, ImageName)> {
         if write {
@@ -46,19 +46,19 @@ impl Session {
         self.connect(&name.file, write)?;
         let image = self.image(&name.file)?;
         let layered = match wanted {
-            Wanted::FileSystem => self.is_layered(&image, name),
-            Wanted::Itself => self.is_inside_layers(&image, name),
-            Wanted::Disk => false,
+            WantedDevice::FileSystem => self.is_layered(&image, name),
+            WantedDevice::Itself => self.is_inside_layers(&image, name),
+            WantedDevice::Disk => false,
         };
         if layered {
             return self.layered_device(image, name, wanted, write);
         }
         let found = match wanted {
-            Wanted::FileSystem => {
+            WantedDevice::FileSystem => {
                 let forced = self.options.kind.is_some();
                 ImageName::new(&name.file, image.find(name, forced)?.partition)
             }
-            Wanted::Itself | Wanted::Disk => image.range(name).map(|_| name.clone())?,
+            WantedDevice::Itself | WantedDevice::Disk => image.range(name).map(|_| name.clone())?,
         };
         let disk = self.whole_disk(image, name, write)?;
         let device = self.device(name, disk, found.partition)?;
@@ -93,19 +93,19 @@ impl Session {
         &mut self,
         image: Image,
         name: &ImageName,
-        wanted: Wanted,
+        wanted: WantedDevice,
         write: bool,
     ) -> Result<(BlockDevice, ImageName)> {
         let disk = self.whole_disk(image, name, write)?;
         let stack = self.open_stack(name, disk)?;
-        let forced = wanted != Wanted::FileSystem || self.options.kind.is_some();
+        let forced = wanted != WantedDevice::FileSystem || self.options.kind.is_some();
         self.with_stack(stack, |stack, context| {
             stack.open_for(name, forced, context)
         })?;
         let node = loop {
             let meaning = match wanted {
-                Wanted::FileSystem => self.stack(stack).find(name, forced)?,
-                Wanted::Itself | Wanted::Disk => self.stack(stack).find_itself(name)?,
+                WantedDevice::FileSystem => self.stack(stack).find(name, forced)?,
+                WantedDevice::Itself | WantedDevice::Disk => self.stack(stack).find_itself(name)?,
             };
             match meaning {
                 Meaning::FileSystem(node) => break node,

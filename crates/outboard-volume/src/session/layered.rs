@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opens and mounts file systems inside of layers ([`crate::layers`]).
 
-use super::mounts::Origin;
+use super::mounts::MountSource;
 use super::Session;
 use crate::address::ImageName;
 use crate::image::Image;
@@ -286,7 +286,7 @@ impl Session {
         subvolume: Option<u64>,
         write: bool,
     ) -> Result<usize> {
-        let origin = Origin::Node {
+        let origin = MountSource::Node {
             stack,
             node,
             subvolume,

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// The source of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum MountSource {
     Disk {
         disk: usize,
         partition: Option<u32>,
@@ -31,24 +31,24 @@ pub(super) enum Origin {
     },
 }
 
-impl Origin {
+impl MountSource {
     /// Whether the mount is in a disk, or in the stack of the disk.
     pub(super) fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
         match self {
-            Origin::Disk { disk, .. } => *disk == its_disk,
-            Origin::Node { stack, .. } => Some(*stack) == its_stack,
-            Origin::Server { .. } => false,
+            MountSource::Disk { disk, .. } => *disk == its_disk,
+            MountSource::Node { stack, .. } => Some(*stack) == its_stack,
+            MountSource::Server { .. } => false,
         }
     }
 }
 
-pub(super) struct Mounted {
+pub(super) struct MountedDevice {
     pub(super) name: String,
-    pub(super) origin: Origin,
+    pub(super) origin: MountSource,
     pub(super) mount: Mount,
 }
 
-impl Mounted {
+impl MountedDevice {
     pub(super) fn is_written(&self) -> bool {
         !self.mount.is_read_only()
     }
@@ -107,7 +107,7 @@ impl Session {
                 name.shown()
             ));
         }
-        let origin = Origin::Disk {
+        let origin = MountSource::Disk {
             disk,
             partition: found.partition,
         };
@@ -120,8 +120,8 @@ impl Session {
 
     /// Finds a mount. A read-only mount is unmounted if the caller wants to write: results of
     /// [`Session::open`] for it become invalid.
-    pub(super) fn find_mount(&mut self, origin: Origin, write: bool) -> Option<usize> {
-        let same = |slot: &Option<Mounted>| {
+    pub(super) fn find_mount(&mut self, origin: MountSource, write: bool) -> Option<usize> {
+        let same = |slot: &Option<MountedDevice>| {
             slot.as_ref()
                 .is_some_and(|mounted| mounted.origin == origin)
         };
@@ -131,12 +131,12 @@ impl Session {
             return Some(index);
         }
         // Nothing was written, so nothing can be lost.
-        self.mounts[index].take().and_then(Mounted::unmount);
+        self.mounts[index].take().and_then(MountedDevice::unmount);
         None
     }
 
-    pub(super) fn add_mount(&mut self, name: String, origin: Origin, mount: Mount) -> usize {
-        self.mounts.push(Some(Mounted {
+    pub(super) fn add_mount(&mut self, name: String, origin: MountSource, mount: Mount) -> usize {
+        self.mounts.push(Some(MountedDevice {
             name,
             origin,
             mount,
@@ -149,14 +149,15 @@ impl Session {
     pub(super) fn unmount_all_of(
         &mut self,
         disk: usize,
-        chosen: impl Fn(&Mounted) -> bool,
+        chosen: impl Fn(&MountedDevice) -> bool,
     ) -> Vec<Failure> {
         let stack = self.stack_with(disk);
         let mut problems = Vec::new();
         for slot in &mut self.mounts {
-            let gone = |mounted: &Mounted| mounted.origin.is_in(disk, stack) && chosen(mounted);
+            let gone =
+                |mounted: &MountedDevice| mounted.origin.is_in(disk, stack) && chosen(mounted);
             if slot.as_ref().is_some_and(gone) {
-                problems.extend(slot.take().and_then(Mounted::unmount));
+                problems.extend(slot.take().and_then(MountedDevice::unmount));
             }
         }
         problems
@@ -248,7 +249,7 @@ impl Session {
             let settled = match self.stack_with(disk) {
                 Some(_) => {
                     let position = self.log.position();
-                    let mut problems = self.unmount_all_of(disk, Mounted::is_written);
+                    let mut problems = self.unmount_all_of(disk, MountedDevice::is_written);
                     problems.extend(self.open_disk(disk).flush());
                     self.told(problems, position)
                 }
@@ -262,7 +263,7 @@ impl Session {
     /// Syncs all mounted file systems to stable storage.
     pub fn sync(&self) -> Result<()> {
         let position = self.log.position();
-        let problem = |mounted: &Mounted| {
+        let problem = |mounted: &MountedDevice| {
             let error = mounted.mount.sync().err()?;
             let what = format!("{}: not everything was written", mounted.name);
             Some(Failure::of(&error).after(what))

@@ -2,7 +2,7 @@
 //! Error messages of a session, with lines of the kernel's log.
 
 use super::disks::OpenDisk;
-use super::mounts::Mounted;
+use super::mounts::MountedDevice;
 use super::Session;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
@@ -28,7 +28,7 @@ impl Session {
     /// Notes file systems with free space, but no free inodes: the error itself only says "no
     /// space".
     pub fn note_missing_inodes(&mut self) {
-        let full = |mounted: &Mounted| {
+        let full = |mounted: &MountedDevice| {
             let space = mounted.mount.space().ok()?;
             let writable = !mounted.mount.is_read_only();
             (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {

@@ -2,7 +2,7 @@
 //! File systems and disks that servers have: mounts of NFS, SMB and 9p, connections of NBD.
 
 use super::disks::OpenDisk;
-use super::mounts::Origin;
+use super::mounts::MountSource;
 use super::network::{identity, with_limit, Network};
 use super::Session;
 use crate::address::ImageName;
@@ -245,7 +245,7 @@ impl Session {
         remote: &Remote,
         write: bool,
     ) -> Result<usize> {
-        let origin = Origin::Server {
+        let origin = MountSource::Server {
             identity: identity(&name.file),
         };
         if let Some(index) = self.find_mount(origin, write) {

@@ -29,7 +29,7 @@ const ELSEWHERE: &str = "/var/tmp";
 
 /// The mark of an image.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum UndoMark {
     Of {
         id: u64,
         log: PathBuf,
@@ -43,7 +43,7 @@ pub fn mark_value(id: u64, log: &Path) -> Vec<u8> {
     [format!("{id:016x} ").as_bytes(), log.as_os_str().as_bytes()].concat()
 }
 
-impl Mark {
+impl UndoMark {
     pub fn of(image: &Fd) -> Self {
         match image.xattr(MARK) {
             Ok(value) => Self::parse(&value),
@@ -69,10 +69,10 @@ impl Mark {
 pub struct Subject {
     path: PathBuf,
     found: Metadata,
-    mark: Mark,
+    mark: UndoMark,
 }
 
-pub struct Log {
+pub struct UndoLogFile {
     pub path: PathBuf,
     pub reader: Reader,
     /// The mark belongs to this image, not to a file that this image is a copy of.
@@ -81,7 +81,7 @@ pub struct Log {
     way_out: String,
 }
 
-impl Log {
+impl UndoLogFile {
     /// The error that the change cannot be undone.
     pub fn failure(&self, error: &io::Error) -> io::Error {
         cannot_use(&self.path, &reason(error), &self.way_out)
@@ -99,9 +99,9 @@ fn cannot_use(log: &Path, why: &str, way_out: &str) -> io::Error {
 pub enum FoundLog {
     Nothing,
     /// The image may be half changed.
-    Pending(Log),
+    Pending(UndoLogFile),
     /// The log is obsolete: the change did not begin, or is done.
-    Stale(Log),
+    Stale(UndoLogFile),
 }
 
 /// Why a log is not used.
@@ -201,8 +201,8 @@ impl Subject {
         let mark = match found.is_file() {
             true => Tree::host()
                 .open_fd(&path, libc::O_RDONLY | libc::O_NONBLOCK, 0)
-                .map_or(Mark::Unknown, |file| Mark::of(&file)),
-            false => Mark::Unknown,
+                .map_or(UndoMark::Unknown, |file| UndoMark::of(&file)),
+            false => UndoMark::Unknown,
         };
         Ok(Self { path, found, mark })
     }
@@ -287,11 +287,11 @@ impl Subject {
         Ok((path, file))
     }
 
-    fn log(&self, path: PathBuf, file: File) -> io::Result<Log> {
+    fn log(&self, path: PathBuf, file: File) -> io::Result<UndoLogFile> {
         let way_out = self.way_out(&path);
         let reader =
             Reader::new(file).map_err(|error| cannot_use(&path, &reason(&error), &way_out))?;
-        Ok(Log {
+        Ok(UndoLogFile {
             is_own: self.owns(&path, reader.head),
             path,
             reader,
@@ -302,7 +302,7 @@ impl Subject {
     /// Whether no other file needs the log: this image may be a copy of another one.
     fn owns(&self, log: &Path, head: Option<Head>) -> bool {
         if is_elsewhere(log) && log != self.beside() {
-            let is_marked = matches!(self.mark, Mark::Of { .. });
+            let is_marked = matches!(self.mark, UndoMark::Of { .. });
             let number = head.map(|head| head.image);
             let has_number = !is_marked || number == Some(self.number());
             return self.is_numbered(log) || (self.has_path(log) && has_number);
@@ -320,7 +320,7 @@ impl Subject {
     /// A log is obsolete if its image has lost the mark.
     fn way_out(&self, log: &Path) -> String {
         match self.mark {
-            Mark::Of { .. } => format!(
+            UndoMark::Of { .. } => format!(
                 "remove its mark: setfattr -x {} {}",
                 MARK.to_string_lossy(),
                 self.path.display()
@@ -331,7 +331,7 @@ impl Subject {
 
     pub fn find_log(&self) -> io::Result<FoundLog> {
         match &self.mark {
-            Mark::Of { id, log } => match self.find_marked(*id, log) {
+            UndoMark::Of { id, log } => match self.find_marked(*id, log) {
                 // Another process may have finished the change.
                 Err(error) => match Self::of(&self.path) {
                     Ok(now) if now.mark != self.mark => now.find_log(),
@@ -339,7 +339,7 @@ impl Subject {
                 },
                 found => found,
             },
-            Mark::Absent | Mark::Unknown => self.find_named(),
+            UndoMark::Absent | UndoMark::Unknown => self.find_named(),
         }
     }
 
@@ -391,17 +391,17 @@ impl Subject {
         Ok(first)
     }
 
-    fn judge(&self, log: Log) -> FoundLog {
+    fn judge(&self, log: UndoLogFile) -> FoundLog {
         match log.path == self.beside() {
             true => self.judge_beside(log),
             false => self.judge_elsewhere(log),
         }
     }
 
-    fn judge_beside(&self, log: Log) -> FoundLog {
+    fn judge_beside(&self, log: UndoLogFile) -> FoundLog {
         let is_done = |head: Head| {
             let was_marked = head.state == LogState::Marked && head.image == self.number();
-            was_marked && self.mark == Mark::Absent
+            was_marked && self.mark == UndoMark::Absent
         };
         match log.reader.head {
             Some(head) if log.reader.is_complete() && !is_done(head) => FoundLog::Pending(log),
@@ -411,17 +411,17 @@ impl Subject {
 
     /// New files get numbers and paths of removed ones. So such a log may belong to a file that was
     /// moved, and still needs the log.
-    fn judge_elsewhere(&self, log: Log) -> FoundLog {
+    fn judge_elsewhere(&self, log: UndoLogFile) -> FoundLog {
         let state = log.reader.head.map_or(LogState::Begun, |head| head.state);
         match (state, self.is_numbered(&log.path)) {
             (LogState::Begun, true) => FoundLog::Stale(log),
             (LogState::Begun, false) => FoundLog::Nothing,
-            (LogState::Marked, true) if self.mark == Mark::Absent => {
+            (LogState::Marked, true) if self.mark == UndoMark::Absent => {
                 warn_of(&log.path, "the image has no mark that names it");
                 FoundLog::Nothing
             }
             // The file at the path may be another one by now, unless files there have no marks.
-            (_, false) if self.mark == Mark::Absent => FoundLog::Nothing,
+            (_, false) if self.mark == UndoMark::Absent => FoundLog::Nothing,
             (LogState::Complete | LogState::Marked, _) => FoundLog::Pending(log),
         }
     }
@@ -480,7 +480,7 @@ mod tests {
         fs::rename(&path, directory.path().join("old")).unwrap();
         fs::copy(directory.path().join("old"), &path).unwrap();
         subject = Subject::of(&path).unwrap();
-        subject.mark = Mark::Unknown;
+        subject.mark = UndoMark::Unknown;
         assert!(!subject.is_numbered(&log));
         let found = subject.find_log().unwrap();
         let FoundLog::Pending(pending) = found else {
@@ -488,7 +488,7 @@ mod tests {
         };
         assert!(pending.is_own && pending.path == log);
         // Where files have marks this is another file.
-        subject.mark = Mark::Absent;
+        subject.mark = UndoMark::Absent;
         assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         fs::remove_file(&log).unwrap();
     }
@@ -500,7 +500,7 @@ mod tests {
         let object = Cell::new(true);
         let objects_once = |_: &Metadata| object.take().then(String::new);
         let (log, _) = subject.make_log_unless(objects_once).unwrap();
-        subject.mark = Mark::Absent;
+        subject.mark = UndoMark::Absent;
         put_log(&log, head(&subject, LogState::Marked));
         assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         assert!(log.exists());
@@ -550,7 +550,7 @@ mod tests {
         for log in [&named, &subject.beside()] {
             put_log(log, head(&subject, LogState::Marked));
         }
-        subject.mark = Mark::Of { id: 7, log: named };
+        subject.mark = UndoMark::Of { id: 7, log: named };
         let Ok(FoundLog::Pending(log)) = subject.find_log() else {
             panic!("none is found");
         };
@@ -562,7 +562,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, mut subject) = image(directory.path());
         let log = subject.beside();
-        subject.mark = Mark::Of { id: 7, log };
+        subject.mark = UndoMark::Of { id: 7, log };
         assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         assert!(matches!(open(&path.join("x"), 0), Ok(Candidate::Absent)));
     }
@@ -583,7 +583,7 @@ mod tests {
         bytes[24..28].copy_from_slice(&checksum);
         bytes.extend(super::super::record(0, &[2; 512], &[1; 512]));
         put_log(log, &bytes);
-        subject.mark = Mark::Absent;
+        subject.mark = UndoMark::Absent;
         assert!(matches!(subject.find_log(), Ok(FoundLog::Pending(_))));
         let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();

@@ -29,7 +29,7 @@ pub(crate) enum Family {
 
 /// An answer that belongs to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum DnsAnswer {
     /// The name's addresses; none if it has none of this family.
     Addresses(Vec<IpAddr>),
     NoSuchName,
@@ -69,7 +69,7 @@ pub(crate) fn question(id: u16, name: &str, family: Family) -> Option<Vec<u8>> {
 }
 
 /// `None`: it is no answer to this question, or is malformed.
-pub(crate) fn answer(bytes: &[u8], id: u16, name: &str, family: Family) -> Option<Answer> {
+pub(crate) fn answer(bytes: &[u8], id: u16, name: &str, family: Family) -> Option<DnsAnswer> {
     let packet = Packet::parse(bytes).ok()?;
     let name = Name::new(name.strip_suffix('.').unwrap_or(name)).ok()?;
     let is_ours = match packet.questions.as_slice() {
@@ -80,10 +80,10 @@ pub(crate) fn answer(bytes: &[u8], id: u16, name: &str, family: Family) -> Optio
         return None;
     }
     Some(match packet.rcode() {
-        _ if packet.has_flags(PacketFlag::TRUNCATION) => Answer::Truncated,
-        RCODE::NoError => Answer::Addresses(addresses(&packet, &name, family)),
-        RCODE::NameError => Answer::NoSuchName,
-        _ => Answer::Refused,
+        _ if packet.has_flags(PacketFlag::TRUNCATION) => DnsAnswer::Truncated,
+        RCODE::NoError => DnsAnswer::Addresses(addresses(&packet, &name, family)),
+        RCODE::NameError => DnsAnswer::NoSuchName,
+        _ => DnsAnswer::Refused,
     })
 }
 
@@ -114,7 +114,7 @@ fn addresses(packet: &Packet, name: &Name, family: Family) -> Vec<IpAddr> {
 
 /// The contents of /etc/resolv.conf: see resolv.conf(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct ResolvConf {
     /// As they are written: an IPv6 address may end in `%INTERFACE`.
     pub(crate) servers: Vec<String>,
     pub(crate) search: Vec<String>,
@@ -126,7 +126,7 @@ pub(crate) struct Config {
     pub(crate) attempts: usize,
 }
 
-impl Default for Config {
+impl Default for ResolvConf {
     fn default() -> Self {
         Self {
             servers: Vec::new(),
@@ -138,7 +138,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl ResolvConf {
     pub(crate) fn parse(text: &str) -> Self {
         let mut config = Self::default();
         for line in text.lines() {
@@ -233,7 +233,7 @@ mod tests {
 
     fn found(records: Vec<ResourceRecord>) -> Vec<IpAddr> {
         match answer(&reply(7, records), 7, NAME, Family::V4) {
-            Some(Answer::Addresses(addresses)) => addresses,
+            Some(DnsAnswer::Addresses(addresses)) => addresses,
             other => panic!("{other:?}"),
         }
     }
@@ -294,23 +294,23 @@ mod tests {
             answer(&packet.build_bytes_vec().unwrap(), 7, NAME, Family::V4).unwrap()
         };
         let code = |code| with(&move |packet: &mut Packet| *packet.rcode_mut() = code);
-        assert_eq!(code(RCODE::NameError), Answer::NoSuchName);
-        assert_eq!(code(RCODE::ServerFailure), Answer::Refused);
+        assert_eq!(code(RCODE::NameError), DnsAnswer::NoSuchName);
+        assert_eq!(code(RCODE::ServerFailure), DnsAnswer::Refused);
         let truncated = with(&|packet| packet.set_flags(PacketFlag::TRUNCATION));
-        assert_eq!(truncated, Answer::Truncated);
+        assert_eq!(truncated, DnsAnswer::Truncated);
     }
 
     #[test]
     fn the_configuration_is_that_of_resolv_conf() {
         let text = "# c\nnameserver 10.0.0.1 ; x\nnameserver fe80::1%eth0\nnameserver 10.0.0.3\n\
                     nameserver 10.0.0.4\nsearch a.org b.org\noptions ndots:2 timeout:99 attempts:0";
-        let config = Config::parse(text);
+        let config = ResolvConf::parse(text);
         assert_eq!(config.servers, ["10.0.0.1", "fe80::1%eth0", "10.0.0.3"]);
         assert_eq!((config.timeout.as_secs(), config.attempts), (30, 1));
         assert_eq!(config.candidates("x.y"), ["x.y.a.org", "x.y.b.org", "x.y"]);
         assert_eq!(config.candidates("x.y.z")[0], "x.y.z");
         assert_eq!(config.candidates("x."), ["x."]);
-        assert_eq!(Config::parse("nonsense\n\0"), Config::default());
+        assert_eq!(ResolvConf::parse("nonsense\n\0"), ResolvConf::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! long comes by TCP. All of a call is over after [`LIMIT`].
 
 use crate::kernel_files::read_text;
-use crate::net::dns::{self, Answer, Config, Family};
+use crate::net::dns::{self, DnsAnswer, Family, ResolvConf};
 use crate::net::netlink::describe;
 use crate::net::{Net, TcpStream};
 use outboard_sys::libc;
@@ -27,7 +27,7 @@ struct Query<'a> {
     name: &'a str,
     family: Family,
     id: u16,
-    answer: Option<Answer>,
+    answer: Option<DnsAnswer>,
 }
 
 impl Query<'_> {
@@ -97,7 +97,7 @@ impl Net {
         if last.eq_ignore_ascii_case("localhost") {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
-        let config = Config::parse(&self.text(c"/etc/resolv.conf")?);
+        let config = ResolvConf::parse(&self.text(c"/etc/resolv.conf")?);
         self.ask_candidates(host, &config)
     }
 
@@ -109,7 +109,7 @@ impl Net {
         }
     }
 
-    fn ask_candidates(&self, host: &str, config: &Config) -> io::Result<Vec<IpAddr>> {
+    fn ask_candidates(&self, host: &str, config: &ResolvConf) -> io::Result<Vec<IpAddr>> {
         if config.servers.is_empty() {
             let text = "/etc/resolv.conf of the kernel names no server: write a line \
                         \"nameserver ADDRESS\"";
@@ -127,7 +127,12 @@ impl Net {
         Err(not_found(reason))
     }
 
-    fn ask_servers(&self, name: &str, config: &Config, deadline: Instant) -> io::Result<Lookup> {
+    fn ask_servers(
+        &self,
+        name: &str,
+        config: &ResolvConf,
+        deadline: Instant,
+    ) -> io::Result<Lookup> {
         let mut failures = Vec::new();
         let mut kind = io::ErrorKind::TimedOut;
         for _ in 0..config.attempts {
@@ -185,7 +190,7 @@ impl Net {
         });
         self.ask_by_datagram(&address, &mut queries, deadline)?;
         for query in &mut queries {
-            if query.answer == Some(Answer::Truncated) {
+            if query.answer == Some(DnsAnswer::Truncated) {
                 query.answer = None;
                 self.ask_by_stream(&address, query, deadline)?;
             }
@@ -249,7 +254,7 @@ impl Net {
         read_until(&stream, &mut answer, deadline)?;
         query.offer(&answer);
         match query.answer {
-            Some(Answer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
+            Some(DnsAnswer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
             Some(_) => Ok(()),
         }
     }
@@ -274,17 +279,17 @@ fn read_until(stream: &TcpStream, buffer: &mut [u8], deadline: Instant) -> io::R
 }
 
 /// One family is enough. A refusal of both is an error.
-fn combine(answers: [Option<Answer>; 2]) -> io::Result<Lookup> {
+fn combine(answers: [Option<DnsAnswer>; 2]) -> io::Result<Lookup> {
     let mut found = Vec::new();
     let (mut is_refused, mut exists) = (true, false);
     for answer in answers.into_iter().flatten() {
         match answer {
-            Answer::Addresses(addresses) => {
+            DnsAnswer::Addresses(addresses) => {
                 exists = true;
                 found.extend(addresses);
             }
-            Answer::Refused | Answer::Truncated => continue,
-            Answer::NoSuchName => {}
+            DnsAnswer::Refused | DnsAnswer::Truncated => continue,
+            DnsAnswer::NoSuchName => {}
         }
         is_refused = false;
     }

@@ -11,7 +11,7 @@ use std::io;
 /// Names with their kinds, one after the other in one piece of memory: the byte of the kind, the
 /// name, a NUL.
 #[derive(Default)]
-pub struct Names {
+pub struct DirectoryNames {
     records: Vec<u8>,
     /// Where the record is that the walk is at.
     current: usize,
@@ -24,7 +24,7 @@ fn record_length(name: &CStr) -> usize {
     1 + name.to_bytes_with_nul().len()
 }
 
-impl Names {
+impl DirectoryNames {
     /// Adds a name at the end. `kind`: `S_IF*`, or 0 if it is not known.
     pub fn push(&mut self, name: &CStr, kind: u32) {
         self.records.push((kind >> 12) as u8);
@@ -58,7 +58,7 @@ impl Names {
     /// Sorts the names by their bytes. For names of which the walk has reached none.
     pub fn sort(&mut self) {
         let mut names: Vec<(&CStr, u32)> = self.iter().collect();
-        names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        names.sort_unstable_by_key(|record| record.0);
         let mut sorted = Self::default();
         sorted.records.reserve(self.records.len());
         for (name, kind) in names {
@@ -134,15 +134,15 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn names(all: &[(&CStr, u32)]) -> Names {
-        let mut names = Names::default();
+    fn names(all: &[(&CStr, u32)]) -> DirectoryNames {
+        let mut names = DirectoryNames::default();
         for (name, kind) in all {
             names.push(name, *kind);
         }
         names
     }
 
-    fn texts(names: &Names) -> Vec<&str> {
+    fn texts(names: &DirectoryNames) -> Vec<&str> {
         names
             .iter()
             .map(|(name, _)| name.to_str().unwrap())

@@ -5,7 +5,7 @@
 //! taken out of its walk. A directory is entered only if both trees have one at that path, and both
 //! can be opened and listed.
 
-use super::{Entry, Names, Next, Start, Step, Stop, Walk};
+use super::{DirectoryNames, Entry, Next, Start, Step, Stop, Walk};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -107,17 +107,21 @@ impl PairWalk {
                     pending.push_back(Pending::Only(tree, name.to_owned()));
                 });
             }
-            names => names.into_iter().flatten().for_each(Names::clear),
+            names => names.into_iter().flatten().for_each(DirectoryNames::clear),
         }
     }
 }
 
 /// Leaves only the names that both have, in the same order. Calls `only` with each other name, and
 /// the tree that has it.
-fn merge(left: &mut Names, right: &mut Names, mut only: impl FnMut(usize, &CStr)) {
+fn merge(
+    left: &mut DirectoryNames,
+    right: &mut DirectoryNames,
+    mut only: impl FnMut(usize, &CStr),
+) {
     left.sort();
     right.sort();
-    let mut common = [Names::default(), Names::default()];
+    let mut common = [DirectoryNames::default(), DirectoryNames::default()];
     let (mut of_left, mut of_right) = (left.iter().peekable(), right.iter().peekable());
     loop {
         let order = match (of_left.peek(), of_right.peek()) {

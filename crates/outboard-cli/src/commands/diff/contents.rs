@@ -11,7 +11,7 @@ use std::io;
 const PIECE: usize = 256 * 1024;
 
 /// Two regular files of the same size.
-pub struct Pair {
+pub struct FilePair {
     pub files: [PathFd; 2],
     pub path: Vec<u8>,
 }
@@ -19,7 +19,7 @@ pub struct Pair {
 /// An error, and of which of the two files.
 type OfOne<T> = Result<T, (usize, io::Error)>;
 
-pub fn same_contents(comparison: &Comparison, pair: &Pair) {
+pub fn same_contents(comparison: &Comparison, pair: &FilePair) {
     if comparison.interrupt.asked() {
         return;
     }
@@ -33,7 +33,7 @@ pub fn same_contents(comparison: &Comparison, pair: &Pair) {
     }
 }
 
-fn open(pair: &Pair, index: usize) -> OfOne<Fd> {
+fn open(pair: &FilePair, index: usize) -> OfOne<Fd> {
     let flags = libc::O_RDONLY | libc::O_NONBLOCK;
     let opened = pair.files[index].open(flags).and_then(|file| {
         claimed_size::check(&file, file.stat()?.st_size.max(0) as u64)?;
@@ -47,7 +47,7 @@ fn next_data(file: &Fd, offset: u64) -> Option<u64> {
     file.next_data(offset).unwrap_or(Some(offset))
 }
 
-fn first_difference(comparison: &Comparison, pair: &Pair) -> OfOne<Option<u64>> {
+fn first_difference(comparison: &Comparison, pair: &FilePair) -> OfOne<Option<u64>> {
     let files = [open(pair, 0)?, open(pair, 1)?];
     let mut buffers = [vec![0; PIECE], vec![0; PIECE]];
     let mut offset = 0;

@@ -4,14 +4,14 @@
 use super::Side;
 use crate::commands::getfattr::encode;
 use crate::output::{Output, Print};
-use crate::record::{kind, nanoseconds, Bytes, Device};
+use crate::record::{kind, nanoseconds, Bytes, DeviceNumber};
 use outboard_sandbox::error::Result;
 use outboard_sandbox::format::{self, escaped, name};
 use serde::{Serialize, Serializer};
 
 /// Something of a file that can differ.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum ComparedValue {
     Type(u32),
     Mode(u32),
     Owner { user: u32, group: u32 },
@@ -21,52 +21,54 @@ pub enum Value {
     Target(Vec<u8>),
 }
 
-impl Value {
+impl ComparedValue {
     fn what(&self) -> &'static str {
         match self {
-            Value::Type(_) => "type",
-            Value::Mode(_) => "mode",
-            Value::Owner { .. } => "owner",
-            Value::Modified { .. } => "modified",
-            Value::Size(_) => "size",
-            Value::Device(_) => "device",
-            Value::Target(_) => "target",
+            ComparedValue::Type(_) => "type",
+            ComparedValue::Mode(_) => "mode",
+            ComparedValue::Owner { .. } => "owner",
+            ComparedValue::Modified { .. } => "modified",
+            ComparedValue::Size(_) => "size",
+            ComparedValue::Device(_) => "device",
+            ComparedValue::Target(_) => "target",
         }
     }
 
     fn shown(&self) -> String {
         match self {
-            Value::Type(mode) => format::kind(*mode, 1).to_owned(),
-            Value::Mode(mode) => format!("{mode:04o}"),
-            Value::Owner { user, group } => format!("{user}:{group}"),
-            Value::Modified { seconds, part } => format::moment(*seconds, *part),
-            Value::Size(size) => size.to_string(),
-            Value::Device(number) => {
+            ComparedValue::Type(mode) => format::kind(*mode, 1).to_owned(),
+            ComparedValue::Mode(mode) => format!("{mode:04o}"),
+            ComparedValue::Owner { user, group } => format!("{user}:{group}"),
+            ComparedValue::Modified { seconds, part } => format::moment(*seconds, *part),
+            ComparedValue::Size(size) => size.to_string(),
+            ComparedValue::Device(number) => {
                 format!("{},{}", libc::major(*number), libc::minor(*number))
             }
-            Value::Target(target) => format!("\"{}\"", escaped(target)),
+            ComparedValue::Target(target) => format!("\"{}\"", escaped(target)),
         }
     }
 
     /// As JSON, unless it is bytes.
     fn plain(&self) -> Option<Plain> {
         Some(match self {
-            Value::Type(mode) => Plain::Word(kind(*mode)),
-            Value::Mode(mode) => Plain::Number((*mode).into()),
-            Value::Owner { user, group } => Plain::Owner {
+            ComparedValue::Type(mode) => Plain::Word(kind(*mode)),
+            ComparedValue::Mode(mode) => Plain::Number((*mode).into()),
+            ComparedValue::Owner { user, group } => Plain::Owner {
                 uid: *user,
                 gid: *group,
             },
-            Value::Modified { seconds, part } => Plain::Number(nanoseconds(*seconds, *part)),
-            Value::Size(size) => Plain::Number((*size).into()),
-            Value::Device(number) => Plain::Device(Device::new(*number)),
-            Value::Target(_) => return None,
+            ComparedValue::Modified { seconds, part } => {
+                Plain::Number(nanoseconds(*seconds, *part))
+            }
+            ComparedValue::Size(size) => Plain::Number((*size).into()),
+            ComparedValue::Device(number) => Plain::Device(DeviceNumber::new(*number)),
+            ComparedValue::Target(_) => return None,
         })
     }
 
     fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Value::Target(target) => Some(target),
+            ComparedValue::Target(target) => Some(target),
             _ => None,
         }
     }
@@ -79,7 +81,7 @@ pub enum What {
     OnlyIn(usize),
     /// The contents are the same before this offset.
     Contents(u64),
-    Values([Value; 2]),
+    Values([ComparedValue; 2]),
     /// An extended attribute. `None`: the file does not have it.
     Attribute {
         name: Vec<u8>,
@@ -110,7 +112,7 @@ impl Difference {
     fn values(&self) -> Option<[String; 2]> {
         match &self.what {
             What::OnlyIn(_) | What::Contents(_) => None,
-            What::Values(values) => Some(values.each_ref().map(Value::shown)),
+            What::Values(values) => Some(values.each_ref().map(ComparedValue::shown)),
             What::Attribute { values, .. } => Some(values.each_ref().map(attribute)),
         }
     }
@@ -130,7 +132,7 @@ enum Plain {
     Number(i128),
     Word(&'static str),
     Owner { uid: u32, gid: u32 },
-    Device(Device),
+    Device(DeviceNumber),
 }
 
 /// A difference as JSON.
@@ -256,13 +258,13 @@ mod tests {
 
     #[test]
     fn values_keep_their_types() {
-        let modified = |seconds| Value::Modified { seconds, part: 1 };
+        let modified = |seconds| ComparedValue::Modified { seconds, part: 1 };
         assert_eq!(
             json(What::Values([modified(-1), modified(i64::MAX)])),
             "{\"path\":\"a\",\"what\":\"modified\",\"left\":-999999999,\
              \"right\":9223372036854775807000000001}"
         );
-        let targets = [b"x".to_vec(), b"\xff".to_vec()].map(Value::Target);
+        let targets = [b"x".to_vec(), b"\xff".to_vec()].map(ComparedValue::Target);
         assert_eq!(
             json(What::Values(targets)),
             "{\"path\":\"a\",\"what\":\"target\",\"left\":\"x\",\"right\":\"\u{fffd}\",\

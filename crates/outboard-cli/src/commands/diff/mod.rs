@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
                         \n  outboard diff old.img:/ new.img:/\
                         \n  outboard diff --times rootfs disk.img@1:/\
                         \n  outboard diff --ignore owners,xattrs -x lost+found disk.img:/ rootfs")]
-pub struct Diff {
+pub struct DiffArgs {
     /// The first tree: IMAGE:/PATH, IMAGE@N:/PATH, or a path of the host
     #[arg(value_name = "A:/")]
     pub left: OsString,
@@ -102,7 +102,7 @@ impl Side {
 
 /// Data that the threads share.
 struct Comparison<'a> {
-    options: &'a Diff,
+    options: &'a DiffArgs,
     sides: [Side; 2],
     findings: Findings,
     interrupt: Interrupt,
@@ -118,7 +118,7 @@ impl Comparison<'_> {
     }
 }
 
-impl Diff {
+impl DiffArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = uses(&Place::find(&self.left), false);
         access.add(uses(&Place::find(&self.right), false));
@@ -127,7 +127,7 @@ impl Diff {
     }
 }
 
-pub fn run(options: &Diff, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     // An error that prevents the comparison ends with 2, whatever code it has elsewhere.
     match compare(options, session, output) {
         Err(error @ (Error::Failed(_) | Error::Known(_))) => {
@@ -138,7 +138,7 @@ pub fn run(options: &Diff, session: &mut Session, output: &mut Output) -> Result
     }
 }
 
-fn compare(options: &Diff, session: &mut Session, output: &mut Output) -> Result<()> {
+fn compare(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let places = [Place::find(&options.left), Place::find(&options.right)];
@@ -193,6 +193,6 @@ fn tell(comparison: Comparison, output: &mut Output) -> Result<()> {
     }
 }
 
-fn is_excluded(options: &Diff, name: &[u8]) -> bool {
+fn is_excluded(options: &DiffArgs, name: &[u8]) -> bool {
     options.exclude.iter().any(|found| found.as_bytes() == name)
 }

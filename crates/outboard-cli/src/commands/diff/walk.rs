@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Goes through two trees side by side, and compares files that have the same path.
 
-use super::contents::{same_contents, Pair};
-use super::difference::{Difference, Value, What};
+use super::contents::{same_contents, FilePair};
+use super::difference::{ComparedValue, Difference, What};
 use super::{is_excluded, Comparison, Ignored};
 use outboard::walk::{Entry, PairStep, PairWalk};
 use outboard::PathFd;
@@ -20,7 +20,7 @@ const WAITING: usize = 256;
 struct Comparer<'a> {
     comparison: &'a Comparison<'a>,
     /// Files whose contents are to be compared.
-    queue: &'a Queue<Pair>,
+    queue: &'a Queue<FilePair>,
 }
 
 /// Compares everything, contents with so many threads.
@@ -91,7 +91,12 @@ impl Comparer<'_> {
     }
 
     /// Notes that the files differ in `value`, if they do.
-    fn compare(&self, path: &[u8], stats: [&libc::stat; 2], value: impl Fn(&libc::stat) -> Value) {
+    fn compare(
+        &self,
+        path: &[u8],
+        stats: [&libc::stat; 2],
+        value: impl Fn(&libc::stat) -> ComparedValue,
+    ) {
         let values = stats.map(value);
         if values[0] != values[1] {
             self.differ(path, What::Values(values));
@@ -117,7 +122,7 @@ impl Comparer<'_> {
         let [(left, _), (right, _)] = &files;
         let types = [left, right].map(|stat| stat.st_mode & libc::S_IFMT);
         if types[0] != types[1] {
-            self.differ(path, What::Values(types.map(Value::Type)));
+            self.differ(path, What::Values(types.map(ComparedValue::Type)));
             return false;
         }
         self.metadata(path, left, right, types[0]);
@@ -126,17 +131,21 @@ impl Comparer<'_> {
         }
         match types[0] {
             libc::S_IFREG if left.st_size != right.st_size => {
-                self.compare(path, [left, right], |stat| Value::Size(stat.st_size));
+                self.compare(path, [left, right], |stat| {
+                    ComparedValue::Size(stat.st_size)
+                });
             }
             libc::S_IFREG if left.st_size > 0 => {
-                self.queue.give(Pair {
+                self.queue.give(FilePair {
                     files: files.map(|(_, file)| file),
                     path: path.to_vec(),
                 });
             }
             libc::S_IFLNK => self.targets(path, [&files[0].1, &files[1].1]),
             libc::S_IFBLK | libc::S_IFCHR => {
-                self.compare(path, [left, right], |stat| Value::Device(stat.st_rdev));
+                self.compare(path, [left, right], |stat| {
+                    ComparedValue::Device(stat.st_rdev)
+                });
             }
             _ => {}
         }
@@ -148,16 +157,18 @@ impl Comparer<'_> {
         let stats = [left, right];
         // The mode of a symbolic link means nothing.
         if kind != libc::S_IFLNK && !options.ignore.contains(&Ignored::Modes) {
-            self.compare(path, stats, |stat| Value::Mode(stat.st_mode & 0o7777));
+            self.compare(path, stats, |stat| {
+                ComparedValue::Mode(stat.st_mode & 0o7777)
+            });
         }
         if !options.ignore.contains(&Ignored::Owners) {
-            self.compare(path, stats, |stat| Value::Owner {
+            self.compare(path, stats, |stat| ComparedValue::Owner {
                 user: stat.st_uid,
                 group: stat.st_gid,
             });
         }
         if options.times {
-            self.compare(path, stats, |stat| Value::Modified {
+            self.compare(path, stats, |stat| ComparedValue::Modified {
                 seconds: stat.st_mtime,
                 part: stat.st_mtime_nsec,
             });
@@ -168,7 +179,7 @@ impl Comparer<'_> {
         let targets = both(self.comparison, path, |index| files[index].read_link());
         let Some(targets) = targets else { return };
         if targets[0] != targets[1] {
-            let values = targets.map(|target| Value::Target(target.into_bytes()));
+            let values = targets.map(|target| ComparedValue::Target(target.into_bytes()));
             self.differ(path, What::Values(values));
         }
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The parts of find's expression: tests and actions, and which facts of a file they need.
 
-use super::printf::Format;
+use super::printf::PrintfFormat;
 use outboard_sandbox::error::Result;
 use outboard_transfer::glob::Pattern;
 use outboard_volume::address::Place;
 
 /// A file as the expression sees it.
-pub trait File {
+pub trait ExaminedFile {
     /// Its last name.
     fn name(&self) -> &[u8];
     /// Its path inside the image.
@@ -20,7 +20,7 @@ pub trait File {
     fn now(&self) -> i128;
     /// Whether it is an empty file or directory.
     fn is_empty(&mut self) -> bool;
-    fn act(&mut self, action: &Action) -> bool;
+    fn act(&mut self, action: &FindAction) -> bool;
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +29,14 @@ pub enum Expression {
     Or(Vec<Expression>),
     Not(Box<Expression>),
     Test(Test),
-    Act(Action),
+    Act(FindAction),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum FindAction {
     Print,
     Print0,
-    PrintAs(Format),
+    PrintAs(PrintfFormat),
     List,
     Delete,
     Prune,
@@ -105,7 +105,7 @@ pub fn modified(stat: &libc::stat) -> i128 {
 }
 
 impl Expression {
-    pub fn evaluate(&self, file: &mut dyn File) -> bool {
+    pub fn evaluate(&self, file: &mut dyn ExaminedFile) -> bool {
         match self {
             Expression::And(parts) => parts.iter().all(|part| part.evaluate(file)),
             Expression::Or(parts) => parts.iter().any(|part| part.evaluate(file)),
@@ -129,7 +129,7 @@ impl Expression {
 }
 
 impl Test {
-    fn evaluate(&self, file: &mut dyn File) -> bool {
+    fn evaluate(&self, file: &mut dyn ExaminedFile) -> bool {
         match self {
             Test::Constant(value) => *value,
             Test::Name(pattern) => pattern.matches(file.name()),

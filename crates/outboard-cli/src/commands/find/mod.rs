@@ -11,7 +11,7 @@ use crate::commands::uses_images;
 use crate::output::Output;
 use crate::record;
 use clap::Args;
-use expression::{Action, Expression, File, Test};
+use expression::{ExaminedFile, Expression, FindAction, Test};
 use outboard::ReadDir;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
@@ -45,7 +45,7 @@ use std::time::SystemTime;
                   \n  outboard find disk.img@1:/tmp -mindepth 1 -delete\
                   \n  outboard find --json disk.img:/ -size +10M"
 )]
-pub struct Find {
+pub struct FindArgs {
     /// Show numbers of owners and groups with -ls, not the image's names. Options stand before the
     /// places
     #[arg(short)]
@@ -60,7 +60,7 @@ pub struct Find {
     pub words: Vec<OsString>,
 }
 
-impl Find {
+impl FindArgs {
     pub fn host_access(&self) -> HostAccess {
         let (operands, expression) = self.words.split_at(parser::operand_count(&self.words));
         let is_place = |word: &&OsString| matches!(Place::find(word), Place::Image(..));
@@ -73,7 +73,7 @@ impl Find {
     }
 }
 
-pub fn run(options: &Find, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &FindArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let Parsed {
         operands,
         options: limits,
@@ -248,29 +248,29 @@ impl<'a, 'o> Visit<'a, 'o> {
         };
         let target = self.target(&stat);
         let (path, accounts) = (self.entry.path, &self.search.accounts);
-        let file = record::File::new(path, &stat, target.as_deref(), accounts);
+        let file = record::FileRecord::new(path, &stat, target.as_deref(), accounts);
         self.search.output.json_item(&file)
     }
 
-    fn print(&mut self, action: &Action) -> Result<bool> {
+    fn print(&mut self, action: &FindAction) -> Result<bool> {
         if self.search.output.is_json() {
             return self.print_json().map(|()| true);
         }
         let terminal = self.search.output.is_terminal();
         let line = match action {
-            Action::Print0 => {
+            FindAction::Print0 => {
                 self.search.output.bytes(self.entry.path)?;
                 self.search.output.bytes(b"\0")?;
                 return Ok(true);
             }
-            Action::PrintAs(format) => {
+            FindAction::PrintAs(format) => {
                 if let Some(stat) = self.stat() {
                     let line = format.line(&self.facts(stat, terminal));
                     self.search.output.bytes(&line)?;
                 }
                 return Ok(true);
             }
-            Action::List => match self.stat() {
+            FindAction::List => match self.stat() {
                 Some(stat) => self.long_line(&stat, terminal),
                 None => return Ok(true),
             },
@@ -362,7 +362,7 @@ impl<'a, 'o> Visit<'a, 'o> {
     }
 }
 
-impl File for Visit<'_, '_> {
+impl ExaminedFile for Visit<'_, '_> {
     fn name(&self) -> &[u8] {
         match (self.entry.depth, base_name(self.path())) {
             (0, b"") => b"/",
@@ -416,13 +416,13 @@ impl File for Visit<'_, '_> {
         })
     }
 
-    fn act(&mut self, action: &Action) -> bool {
+    fn act(&mut self, action: &FindAction) -> bool {
         match action {
-            Action::Prune => {
+            FindAction::Prune => {
                 self.pruned = true;
                 true
             }
-            Action::Delete => self.delete(),
+            FindAction::Delete => self.delete(),
             _ if self.broken.is_some() => false,
             _ => self.print(action).unwrap_or_else(|error| {
                 self.broken = Some(error);

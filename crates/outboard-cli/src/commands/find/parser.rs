@@ -2,8 +2,8 @@
 //! The words of find's command line: places, then an expression. From what binds most: parentheses,
 //! "!", "-a" (which may be left out), "-o".
 
-use super::expression::{Action, Expression, Match, Number, Test};
-use super::printf::Format;
+use super::expression::{Expression, FindAction, Match, Number, Test};
+use super::printf::PrintfFormat;
 use crate::commands::image_place;
 use crate::commands::operands::tree_place;
 use outboard_sandbox::error::{Error, Result};
@@ -73,7 +73,7 @@ pub fn parse(words: &[OsString]) -> Result<Parsed> {
     };
     let mut expression = parser.all()?;
     if !parser.prints {
-        expression = Expression::And(vec![expression, Expression::Act(Action::Print)]);
+        expression = Expression::And(vec![expression, Expression::Act(FindAction::Print)]);
     }
     Ok(Parsed {
         operands: operands.to_vec(),
@@ -160,8 +160,8 @@ impl<'a> Parser<'a> {
             return self.parentheses();
         }
         if let Some(action) = self.action(word)? {
-            self.prints |= action != Action::Prune;
-            if action == Action::Delete {
+            self.prints |= action != FindAction::Prune;
+            if action == FindAction::Delete {
                 self.options.deletes = true;
                 self.options.depth_first = true;
             }
@@ -188,19 +188,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn action(&mut self, word: &[u8]) -> Result<Option<Action>> {
+    fn action(&mut self, word: &[u8]) -> Result<Option<FindAction>> {
         Ok(Some(match word {
-            b"-print" => Action::Print,
-            b"-print0" => Action::Print0,
+            b"-print" => FindAction::Print,
+            b"-print0" => FindAction::Print0,
             b"-printf" => {
-                let format = Format::parse(self.argument(word)?);
-                Action::PrintAs(
+                let format = PrintfFormat::parse(self.argument(word)?);
+                FindAction::PrintAs(
                     format.map_err(|text| Error::Usage(format!("find: -printf: {text}")))?,
                 )
             }
-            b"-ls" => Action::List,
-            b"-delete" => Action::Delete,
-            b"-prune" => Action::Prune,
+            b"-ls" => FindAction::List,
+            b"-delete" => FindAction::Delete,
+            b"-prune" => FindAction::Prune,
             _ => return Ok(None),
         }))
     }
@@ -356,7 +356,7 @@ mod tests {
         Expression::Test(Test::Constant(value))
     }
 
-    const PRINT: Expression = Expression::Act(Action::Print);
+    const PRINT: Expression = Expression::Act(FindAction::Print);
 
     #[test]
     fn precedence() {
@@ -379,10 +379,10 @@ mod tests {
     fn printing_is_implied() {
         use Expression::{And, Or};
         assert_eq!(expression(""), And(vec![test(true), PRINT]));
-        let pruned = Or(vec![Expression::Act(Action::Prune), test(true)]);
+        let pruned = Or(vec![Expression::Act(FindAction::Prune), test(true)]);
         assert_eq!(expression("-prune -o -true"), And(vec![pruned, PRINT]));
         let parsed = parsed("i:/ -delete").unwrap();
-        assert_eq!(parsed.expression, Expression::Act(Action::Delete));
+        assert_eq!(parsed.expression, Expression::Act(FindAction::Delete));
         assert!(parsed.options.deletes && parsed.options.depth_first);
     }
 

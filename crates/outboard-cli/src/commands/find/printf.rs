@@ -39,14 +39,14 @@ enum Piece {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Format(Vec<Piece>);
+pub struct PrintfFormat(Vec<Piece>);
 
 /// Letters after "%" that stand for something of a file.
 const FIELDS: &[u8] = b"pPfhHdsbkmMniDUGugyltac";
 /// Letters of times after "%T", "%A" and "%C".
 const PARTS: &[u8] = b"@+YmdHMSFT";
 
-impl Format {
+impl PrintfFormat {
     /// Understands a format, or says what of it is unknown.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let mut pieces = Vec::new();
@@ -273,7 +273,7 @@ mod tests {
             target: None,
             terminal: false,
         };
-        let line = Format::parse(format.as_bytes()).unwrap().line(&facts);
+        let line = PrintfFormat::parse(format.as_bytes()).unwrap().line(&facts);
         String::from_utf8(line).unwrap()
     }
 
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn nonsense() {
         for bad in ["%", "%5", "%q", "%Tq", "%T", "\\", "\\q", "\\777"] {
-            assert!(Format::parse(bad.as_bytes()).is_err(), "{bad}");
+            assert!(PrintfFormat::parse(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(Format::parse(b"%99999999999p").is_ok());
+        assert!(PrintfFormat::parse(b"%99999999999p").is_ok());
     }
 }

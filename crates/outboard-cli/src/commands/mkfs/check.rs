@@ -2,8 +2,8 @@
 //! Checks before a tool runs, and before the tool's file becomes the image: the file system must be
 //! there, and have the wanted size. Some tools make less, or nothing, and call that success.
 
-use super::makers::{Filled, Maker};
-use super::{Mkfs, Wish};
+use super::makers::{FileSystemMaker, FillMethod};
+use super::{MkfsArgs, Wish};
 use crate::commands::uses_image;
 use outboard_image::{probe, Class, FileSource, Probe};
 use outboard_sandbox::error::{warn, Error, Result};
@@ -21,7 +21,7 @@ const UNUSED: u64 = 16 << 20;
 const UNUSED_PART: u64 = 16;
 
 /// Refuses an image that is also something which this command reads.
-pub(super) fn check_inputs(options: &Mkfs, session: &Session, name: &ImageName) -> Result<()> {
+pub(super) fn check_inputs(options: &MkfsArgs, session: &Session, name: &ImageName) -> Result<()> {
     let mut used = UsedFiles::default();
     for path in options.from.iter().chain(&options.file_contexts) {
         used.add(path, Use::Input);
@@ -43,8 +43,8 @@ pub(super) fn check_inputs(options: &Mkfs, session: &Session, name: &ImageName) 
 /// Checks the file system in a private file. `shown`: the image, for messages.
 pub(super) fn check_made(
     session: &mut Session,
-    options: &Mkfs,
-    maker: &Maker,
+    options: &MkfsArgs,
+    maker: &FileSystemMaker,
     scratch: &Scratch,
     wish: Wish,
     shown: &str,
@@ -65,7 +65,7 @@ pub(super) fn check_made(
         return Ok(());
     };
     // A tool pads an image that it makes of a tree. Swap space ends where the image does.
-    if maker.filled == Filled::ByTool || found.class != Class::FileSystem {
+    if maker.filled == FillMethod::ByTool || found.class != Class::FileSystem {
         return Ok(());
     }
     let size = match found.size {

@@ -17,14 +17,14 @@ const MEGABYTE: u64 = 1 << 20;
 
 /// The contents of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub struct TreeSize {
     /// Files of any kind, each once.
     pub files: u64,
     /// Bytes of their data in blocks of 4 KiB, and of directories.
     pub bytes: u64,
 }
 
-impl Content {
+impl TreeSize {
     /// Counts what is in a directory. `holes`: the holes of sparse files need no room.
     pub fn of_directory(top: &Path, holes: bool, interrupt: Interrupt) -> Result<Self> {
         let mut content = Self::default();
@@ -124,14 +124,14 @@ mod tests {
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        let content = Content::of_directory(top, true, Interrupt::default()).unwrap();
+        let content = TreeSize::of_directory(top, true, Interrupt::default()).unwrap();
         assert_eq!(content.files, 4);
         assert!(
             (4 * BLOCK + 8192..16 * BLOCK).contains(&content.bytes),
             "{content:?}"
         );
         assert!(
-            Content::of_directory(top, false, Interrupt::default())
+            TreeSize::of_directory(top, false, Interrupt::default())
                 .unwrap()
                 .bytes
                 > 1 << 30

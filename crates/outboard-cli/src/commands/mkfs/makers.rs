@@ -14,7 +14,7 @@ pub const FILE_SECTOR: u64 = 512;
 
 /// How files come into the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filled {
+pub enum FillMethod {
     /// The empty file system is mounted and written.
     ByKernel,
     /// It is read-only: the tool is given the tree.
@@ -65,7 +65,7 @@ enum Sectors {
 
 /// A maker of one type.
 #[derive(Debug)]
-pub struct Maker {
+pub struct FileSystemMaker {
     pub kind: &'static str,
     pub tool: Tool,
     /// The words of the call; `{image}`, `{tree}` and `{options}` are replaced.
@@ -73,7 +73,7 @@ pub struct Maker {
     label: Option<Field>,
     uuid: Option<Field>,
     sectors: Sectors,
-    pub filled: Filled,
+    pub filled: FillMethod,
     /// The smallest that the tool makes, in bytes.
     pub least: u64,
     pub reproducible: Reproducible,
@@ -90,14 +90,14 @@ pub struct Maker {
 const UUID: usize = 36;
 const ATTRIBUTES: &[Loss] = &[Loss::AccessList, Loss::Attribute];
 
-const NONE: Maker = Maker {
+const NONE: FileSystemMaker = FileSystemMaker {
     kind: "",
     tool: Tool::new("", ""),
     words: &["{options}", "{image}"],
     label: None,
     uuid: None,
     sectors: Sectors::Any,
-    filled: Filled::ByKernel,
+    filled: FillMethod::ByKernel,
     least: MEGABYTE,
     reproducible: Reproducible::No,
     holes: true,
@@ -106,8 +106,8 @@ const NONE: Maker = Maker {
     leaves_out: &[],
 };
 
-const fn ext(kind: &'static str, words: &'static [&'static str]) -> Maker {
-    Maker {
+const fn ext(kind: &'static str, words: &'static [&'static str]) -> FileSystemMaker {
+    FileSystemMaker {
         kind,
         tool: Tool::new("mke2fs", "e2fsprogs"),
         words,
@@ -119,8 +119,8 @@ const fn ext(kind: &'static str, words: &'static [&'static str]) -> Maker {
     }
 }
 
-const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> Maker {
-    Maker {
+const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> FileSystemMaker {
+    FileSystemMaker {
         kind,
         tool: Tool::new("mkfs.vfat", "dosfstools"),
         words,
@@ -134,11 +134,11 @@ const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> 
     }
 }
 
-const MAKERS: &[Maker] = &[
+const MAKERS: &[FileSystemMaker] = &[
     ext("ext4", &["-q", "-F", "-t", "ext4", "{options}", "{image}"]),
     ext("ext3", &["-q", "-F", "-t", "ext3", "{options}", "{image}"]),
     ext("ext2", &["-q", "-F", "-t", "ext2", "{options}", "{image}"]),
-    Maker {
+    FileSystemMaker {
         kind: "xfs",
         tool: Tool::new("mkfs.xfs", "xfsprogs"),
         words: &["-q", "-f", "{options}", "{image}"],
@@ -148,7 +148,7 @@ const MAKERS: &[Maker] = &[
         least: 300 * MEGABYTE,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "btrfs",
         tool: Tool::new("mkfs.btrfs", "btrfs-progs"),
         words: &["-q", "-f", "{options}", "{image}"],
@@ -157,7 +157,7 @@ const MAKERS: &[Maker] = &[
         least: 128 * MEGABYTE,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "f2fs",
         tool: Tool::new("mkfs.f2fs", "f2fs-tools"),
         words: &["-q", "-f", "{options}", "{image}"],
@@ -179,7 +179,7 @@ const MAKERS: &[Maker] = &[
         &["-F", "32", "{options}", "{image}"],
         34 * MEGABYTE,
     ),
-    Maker {
+    FileSystemMaker {
         kind: "exfat",
         tool: Tool::new("mkfs.exfat", "exfatprogs"),
         label: field(&["-L", "{}"], 45),
@@ -188,7 +188,7 @@ const MAKERS: &[Maker] = &[
         holes: false,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "ntfs",
         tool: Tool::new("mkntfs", "ntfs-3g"),
         words: &["-F", "-Q", "-q", "{options}", "{image}"],
@@ -199,7 +199,7 @@ const MAKERS: &[Maker] = &[
         holes: false,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "udf",
         tool: Tool::new("mkudffs", "udftools"),
         words: &["--blocksize=512", "{options}", "{image}"],
@@ -209,7 +209,7 @@ const MAKERS: &[Maker] = &[
         least: 4 * MEGABYTE,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "nilfs2",
         tool: Tool::new("mkfs.nilfs2", "nilfs-tools"),
         words: &["-q", "-f", "{options}", "{image}"],
@@ -217,7 +217,7 @@ const MAKERS: &[Maker] = &[
         least: 160 * MEGABYTE,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "jfs",
         tool: Tool::new("mkfs.jfs", "jfsutils"),
         words: &["-q", "{options}", "{image}"],
@@ -225,23 +225,23 @@ const MAKERS: &[Maker] = &[
         least: 32 * MEGABYTE,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "minix",
         tool: Tool::new("mkfs.minix", "util-linux"),
         words: &["-3", "{options}", "{image}"],
         sectors: Sectors::AtMost(1024),
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "swap",
         tool: Tool::new("mkswap", "util-linux"),
         words: &["-f", "{options}", "{image}"],
         label: field(&["-L", "{}"], 16),
         uuid: field(&["-U", "{}"], UUID),
-        filled: Filled::Never,
+        filled: FillMethod::Never,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "squashfs",
         tool: Tool::new("mksquashfs", "squashfs-tools"),
         words: &[
@@ -252,14 +252,14 @@ const MAKERS: &[Maker] = &[
             "-no-progress",
             "{options}",
         ],
-        filled: Filled::ByTool,
+        filled: FillMethod::ByTool,
         // Else it takes from the host how much of a file is holes.
         reproducible: Reproducible::ByTool(&["-no-sparse"]),
         owner: Some(("-force-uid", "-force-gid")),
         leaves_out: &[Loss::AccessList],
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "erofs",
         tool: Tool::new("mkfs.erofs", "erofs-utils"),
         words: &[
@@ -270,13 +270,13 @@ const MAKERS: &[Maker] = &[
             "{tree}",
         ],
         uuid: field(&["-U", "{}"], UUID),
-        filled: Filled::ByTool,
+        filled: FillMethod::ByTool,
         reproducible: Reproducible::ByTool(&[]),
         owner: Some(("--force-uid={}", "--force-gid={}")),
         labels: Some("--file-contexts={}"),
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "iso9660",
         tool: Tool::new("xorriso", "xorriso"),
         words: &[
@@ -291,29 +291,29 @@ const MAKERS: &[Maker] = &[
         ],
         label: field(&["-V", "{}"], 32),
         sectors: Sectors::AtMost(2048),
-        filled: Filled::ByTool,
+        filled: FillMethod::ByTool,
         reproducible: Reproducible::Iso,
         owner: Some(("-uid", "-gid")),
         leaves_out: ATTRIBUTES,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "romfs",
         tool: Tool::new("genromfs", "genromfs"),
         words: &["-d", "{tree}", "-f", "{image}", "{options}"],
         label: field(&["-V", "{}"], 15),
         sectors: Sectors::AtMost(1024),
-        filled: Filled::ByTool,
+        filled: FillMethod::ByTool,
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
         ..NONE
     },
-    Maker {
+    FileSystemMaker {
         kind: "cramfs",
         tool: Tool::new("mkfs.cramfs", "util-linux"),
         words: &["{options}", "{tree}", "{image}"],
         label: field(&["-n", "{}"], 15),
-        filled: Filled::ByTool,
+        filled: FillMethod::ByTool,
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
         ..NONE
@@ -333,7 +333,7 @@ fn said(words: &[&str], text: &str) -> Vec<String> {
     words.iter().map(|word| word.replace("{}", text)).collect()
 }
 
-impl Maker {
+impl FileSystemMaker {
     pub fn find(kind: &str) -> Result<&'static Self> {
         let name = ALIASES
             .iter()
@@ -488,26 +488,26 @@ mod tests {
             assert!(maker.words.contains(&"{image}") && maker.words.contains(&"{options}"));
             assert_eq!(
                 maker.words.contains(&"{tree}"),
-                maker.filled == Filled::ByTool
+                maker.filled == FillMethod::ByTool
             );
         }
-        assert_eq!(Maker::find("fat").unwrap().kind, "vfat");
-        assert!(Maker::find("nonsense").is_err());
+        assert_eq!(FileSystemMaker::find("fat").unwrap().kind, "vfat");
+        assert!(FileSystemMaker::find("nonsense").is_err());
     }
 
     #[test]
     fn labels_and_uuids() {
-        let vfat = Maker::find("vfat").unwrap();
+        let vfat = FileSystemMaker::find("vfat").unwrap();
         assert_eq!(vfat.say_uuid("1234-ABCD").unwrap(), ["-i", "1234abcd"]);
         assert!(vfat.say_uuid("1234-ABCX").is_err());
         assert!(vfat.say_label("ABCDEFGHIJKL").is_err());
-        let xfs = Maker::find("xfs").unwrap();
+        let xfs = FileSystemMaker::find("xfs").unwrap();
         let uuid = "11111111-2222-3333-4444-555555555555";
         assert_eq!(
             xfs.say_uuid(uuid).unwrap(),
             ["-m".to_owned(), format!("uuid={uuid}")]
         );
-        let erofs = Maker::find("erofs").unwrap();
+        let erofs = FileSystemMaker::find("erofs").unwrap();
         assert_eq!(
             erofs.say_owner(1, 2).unwrap(),
             ["--force-uid=1", "--force-gid=2"]
@@ -519,13 +519,15 @@ mod tests {
     fn sectors() {
         let said = |kind, size, options: &[&str]| {
             let options: Vec<OsString> = options.iter().map(OsString::from).collect();
-            Maker::find(kind).unwrap().say_sectors(size, &options)
+            FileSystemMaker::find(kind)
+                .unwrap()
+                .say_sectors(size, &options)
         };
         assert_eq!(said("xfs", 4096, &["-m", "rmapbt=1"]), ["-s", "size=4096"]);
         assert!(said("xfs", 512, &[]).is_empty());
         assert!(said("xfs", 4096, &["-ssize=4096"]).is_empty());
         assert!(said("btrfs", 4096, &[]).is_empty());
-        let minix = Maker::find("minix").unwrap();
+        let minix = FileSystemMaker::find("minix").unwrap();
         assert!(minix.check_sectors(1024).is_ok() && minix.check_sectors(4096).is_err());
     }
 }

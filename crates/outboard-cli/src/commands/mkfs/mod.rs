@@ -16,17 +16,18 @@ mod makers;
 
 use crate::commands::{check_file_name, progress, uses_image};
 use clap::Args;
-use estimate::{round_up, Content};
-use makers::{Filled, Maker, Reproducible, FILE_SECTOR};
+use estimate::{round_up, TreeSize};
+use makers::{FileSystemMaker, FillMethod, Reproducible, FILE_SECTOR};
 use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::HostAccess;
-use outboard_transfer::cp::{self, Changes, Copied, Order};
+use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::labels::Labels;
 use outboard_transfer::moment::source_date;
+use outboard_transfer::owner::Owner;
 use outboard_transfer::tar::input::{unpack_file, unpack_reads};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::image::Image;
@@ -34,7 +35,7 @@ use outboard_volume::image_file::cannot_open;
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::new_image::{write_to, NewFormat};
 use outboard_volume::scratch::{PlainPath, Range, Scratch};
-use outboard_volume::session::{apart, Session, Wanted};
+use outboard_volume::session::{apart, Session, WantedDevice};
 use outboard_volume::tool_volume::find_format;
 use outboard_volume::uuid;
 use std::ffi::OsString;
@@ -65,7 +66,7 @@ const FIRST_DAY: i64 = 315_532_800;
                   \n  outboard mkfs vfat cloud.qcow2@1\
                   \n  outboard mkfs ext4 server.img@vg0/root --from rootfs"
 )]
-pub struct Mkfs {
+pub struct MkfsArgs {
     /// The type: ext2, ext3, ext4, xfs, btrfs, f2fs, vfat (fat12, fat16, fat32), exfat, ntfs, udf,
     /// nilfs2, jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
@@ -92,8 +93,8 @@ pub struct Mkfs {
     #[arg(long)]
     pub reproducible: bool,
     /// Everything in the tree belongs to this owner and group
-    #[arg(long, value_name = "UID:GID", requires = "from")]
-    pub owner: Option<cp::Owner>,
+    #[arg(long, value_name = "UID:GID", requires = "from", value_parser = Owner::from_numbers)]
+    pub owner: Option<Owner>,
     /// Users and groups from FROM on become those from TO on (COUNT of them, or one)
     #[arg(
         long,
@@ -150,10 +151,12 @@ impl ContentSource {
     }
 
     /// How much is in it; the holes of its files are no room where `holes` says so.
-    fn content(&self, session: &mut Session, holes: bool) -> Result<Content> {
+    fn content(&self, session: &mut Session, holes: bool) -> Result<TreeSize> {
         match self {
-            Self::Directory(path) => Content::of_directory(path, holes, session.catch_interrupts()),
-            Self::Tar(path) => Content::of_tar(session, path),
+            Self::Directory(path) => {
+                TreeSize::of_directory(path, holes, session.catch_interrupts())
+            }
+            Self::Tar(path) => TreeSize::of_tar(session, path),
         }
     }
 
@@ -169,7 +172,7 @@ impl ContentSource {
     }
 
     /// A tar says itself whose its files are.
-    fn check(&self, options: &Mkfs) -> Result<()> {
+    fn check(&self, options: &MkfsArgs) -> Result<()> {
         let changes = options.owner.is_some()
             || !options.owner_map.is_empty()
             || options.file_contexts.is_some()
@@ -243,8 +246,8 @@ impl ImageTarget {
     }
 }
 
-pub fn run(options: &Mkfs, session: &mut Session) -> Result<()> {
-    let maker = Maker::find(&options.file_system)?;
+pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
+    let maker = FileSystemMaker::find(&options.file_system)?;
     let name = ImageName::find(&options.image);
     session.may_write(&name.shown())?;
     check::check_inputs(options, session, &name)?;
@@ -288,7 +291,7 @@ fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock
 
 /// The kind of image to make, and the size of an existing one.
 fn find_target(
-    options: &Mkfs,
+    options: &MkfsArgs,
     session: &mut Session,
     name: &ImageName,
 ) -> Result<(ImageTarget, Option<u64>)> {
@@ -362,7 +365,7 @@ fn exists(shown: &str, what: &str) -> Error {
 
 /// A whole file that is there already, of which a new one takes the place. It keeps the format.
 fn replaced(
-    options: &Mkfs,
+    options: &MkfsArgs,
     session: &mut Session,
     name: &ImageName,
     format: Option<&str>,
@@ -391,7 +394,7 @@ fn replaced(
 fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<String>)> {
     apart(session, &uses_image(name, false), |session| {
         let failed = |error| Error::of_file("cannot use", name.operand(), &error);
-        let (device, _) = session.block_device(name, Wanted::Itself, false)?;
+        let (device, _) = session.block_device(name, WantedDevice::Itself, false)?;
         let old = device.probe().map_err(failed)?;
         let size = device.size().map_err(failed)?;
         let sector = device.sector_size().map_err(failed)?;
@@ -432,8 +435,8 @@ enum Wish {
 
 /// All that does not change from one attempt to the next.
 struct Making<'a> {
-    options: &'a Mkfs,
-    maker: &'static Maker,
+    options: &'a MkfsArgs,
+    maker: &'static FileSystemMaker,
     source: Option<ContentSource>,
     changes: Changes,
     /// The tool's options, besides those of the user.
@@ -450,8 +453,8 @@ struct Making<'a> {
 
 impl<'a> Making<'a> {
     fn new(
-        options: &'a Mkfs,
-        maker: &'static Maker,
+        options: &'a MkfsArgs,
+        maker: &'static FileSystemMaker,
         name: &ImageName,
         sector: u64,
     ) -> Result<Self> {
@@ -462,7 +465,7 @@ impl<'a> Making<'a> {
                 format!(
                     "{} cannot be made reproducible: of the types there are, {} can",
                     maker.kind,
-                    Maker::reproducible_kinds()
+                    FileSystemMaker::reproducible_kinds()
                 ),
             ));
         }
@@ -475,11 +478,11 @@ impl<'a> Making<'a> {
             source.check(options)?;
         }
         match (&source, maker.filled) {
-            (None, Filled::ByTool) => {
+            (None, FillMethod::ByTool) => {
                 let text = format!("{} is read-only: name its contents with --from", maker.kind);
                 return Err(Error::Usage(text));
             }
-            (Some(_), Filled::Never) => {
+            (Some(_), FillMethod::Never) => {
                 let text = format!("{} has no files: --from makes no sense", maker.kind);
                 return Err(Error::Usage(text));
             }
@@ -494,7 +497,7 @@ impl<'a> Making<'a> {
             maker,
             source,
             changes: Changes {
-                owner: options.owner.map(Into::into),
+                owner: options.owner,
                 owners: options.owner_map.clone(),
                 labels: None,
                 newest: time,
@@ -536,7 +539,7 @@ impl<'a> Making<'a> {
             }
             _ => {}
         }
-        if maker.filled == Filled::ByTool {
+        if maker.filled == FillMethod::ByTool {
             self.choose_changes_of_tool()
         } else {
             let labels = self.options.file_contexts.as_deref();
@@ -554,8 +557,12 @@ impl<'a> Making<'a> {
             );
             return Err(Error::Usage(text));
         }
-        if let Some(owner) = self.options.owner {
-            self.say(self.maker.say_owner(owner.user, owner.group)?);
+        if let Some(Owner {
+            user: Some(user),
+            group: Some(group),
+        }) = self.options.owner
+        {
+            self.say(self.maker.say_owner(user, group)?);
         }
         if let Some(file) = &self.options.file_contexts {
             let mut word = OsString::from(self.maker.labels_word()?);
@@ -612,7 +619,7 @@ impl<'a> Making<'a> {
     }
 
     fn make(&self, session: &mut Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
-        if self.maker.filled == Filled::ByTool {
+        if self.maker.filled == FillMethod::ByTool {
             return self.make_by_tool(session, scratch, wish);
         }
         let size = match wish {
@@ -654,7 +661,7 @@ impl<'a> Making<'a> {
         let holes = self.maker.holes && self.time.is_none();
         let content = match &self.source {
             Some(source) => source.content(session, holes)?,
-            None => Content::default(),
+            None => TreeSize::default(),
         };
         let words = match self.maker.is_ext() {
             true => ext::words_to_fit(content.files),
@@ -742,7 +749,7 @@ impl<'a> Making<'a> {
         apart(session, &access, |session| match source {
             ContentSource::Directory(path) => {
                 let contents = [Place::Host(path.join("."))];
-                let order = Order {
+                let order = CopyRequest {
                     options,
                     changes: &self.changes,
                     excluded: &Exclusion::default(),
@@ -781,7 +788,7 @@ impl<'a> Making<'a> {
         }
         let tree = match &self.source {
             Some(given @ ContentSource::Directory(_)) => Some(given.directory()?),
-            Some(given) if self.maker.filled == Filled::ByTool => Some(given.directory()?),
+            Some(given) if self.maker.filled == FillMethod::ByTool => Some(given.directory()?),
             _ => None,
         };
         if let Some(path) = &tree {

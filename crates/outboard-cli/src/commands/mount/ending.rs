@@ -8,7 +8,7 @@
 use outboard::{process_end, Fd, Tree};
 use outboard_sandbox::error::warn;
 use outboard_volume::host_mounts;
-use outboard_volume::servers::{self, Server};
+use outboard_volume::servers::{self, MountServer};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub fn wait(image: &Path, write: bool) {
 }
 
 /// Returns when the process has ended, or after [`SLICE`].
-fn wait_for_end(server: &Server) {
+fn wait_for_end(server: &MountServer) {
     let slice = SLICE.as_millis() as libc::c_int;
     match process_end(server.process).and_then(|end| end.wait_to_read(slice)) {
         Ok(_) => {}
@@ -59,13 +59,13 @@ fn is_locked(file: &Fd, write: bool) -> bool {
 }
 
 /// A server of this image without its mount.
-fn unmounted_server(image: &Path) -> Option<Server> {
+fn unmounted_server(image: &Path) -> Option<MountServer> {
     let mut servers = servers::all().into_iter();
     servers.find(|server| server.image() == image && has_lost_mount(server).unwrap_or(false))
 }
 
 /// `None`: the server has just ended.
-fn has_lost_mount(server: &Server) -> Option<bool> {
+fn has_lost_mount(server: &MountServer) -> Option<bool> {
     let mounts = host_mounts::mounts(&server.files()).ok()?;
     Some(mounts.iter().all(|mounted| mounted.source != server.source))
 }

@@ -63,7 +63,7 @@ Options after -o, separated by commas:
   remount             what is mounted changes to ro, rw, noexec... (root only)
   type=TYPE, memory=SIZE  as --type and --memory
   threads=N           requests that are carried out at the same time, 1 to 64")]
-pub struct Mount {
+pub struct MountArgs {
     /// IMAGE, or IMAGE@N for partition N
     pub image: OsString,
     /// A directory; what is in it cannot be seen meanwhile
@@ -79,11 +79,11 @@ pub struct Mount {
     pub restart: bool,
     /// Which of the processes this is
     #[arg(long, hide = true, value_enum, default_value = "command")]
-    pub role: Role,
+    pub role: MountRole,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Role {
+pub enum MountRole {
     Command,
     Keeper,
     Server,
@@ -105,14 +105,14 @@ struct Plan {
     key: Option<KeyFile>,
 }
 
-impl Mount {
+impl MountArgs {
     /// The server has the image alone. The others never look into it.
     pub fn host_access(&self) -> HostAccess {
         // A later step reports bad options.
         let options = Options::parse(&self.options).unwrap_or_default();
         match self.role {
-            Role::Server => uses_images([&self.image], !options.read_only),
-            Role::Command | Role::Keeper => HostAccess {
+            MountRole::Server => uses_images([&self.image], !options.read_only),
+            MountRole::Command | MountRole::Keeper => HostAccess {
                 programs: true,
                 ..HostAccess::default()
             },
@@ -120,13 +120,13 @@ impl Mount {
     }
 }
 
-pub fn run(mount: &Mount, session: &mut Session) -> Result<()> {
+pub fn run(mount: &MountArgs, session: &mut Session) -> Result<()> {
     let mut plan = Plan::new(mount, session.options())?;
     match mount.role {
-        Role::Server => return serve::run(&plan, session),
-        Role::Keeper => return keeper::run(&plan, true),
-        Role::Command if plan.options.remount => return remount::run(&plan, &mount.options),
-        Role::Command => {}
+        MountRole::Server => return serve::run(&plan, session),
+        MountRole::Keeper => return keeper::run(&plan, true),
+        MountRole::Command if plan.options.remount => return remount::run(&plan, &mount.options),
+        MountRole::Command => {}
     }
     plan.check(session)?;
     ending::wait(&plan.image.file, !plan.options.read_only);
@@ -189,7 +189,7 @@ fn parse_image(operand: &OsStr) -> ImageName {
 }
 
 impl Plan {
-    fn new(mount: &Mount, settings: &VolumeOptions) -> Result<Self> {
+    fn new(mount: &MountArgs, settings: &VolumeOptions) -> Result<Self> {
         let mut image = parse_image(&mount.image);
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)

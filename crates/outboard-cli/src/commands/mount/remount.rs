@@ -11,7 +11,7 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts;
-use outboard_volume::servers::{self, Server};
+use outboard_volume::servers::{self, MountServer};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
 }
 
 /// Refuses options that the running server cannot fulfil.
-fn check(server: &Server, wanted: &Options) -> std::result::Result<(), String> {
+fn check(server: &MountServer, wanted: &Options) -> std::result::Result<(), String> {
     let server = Options::parse(&server.options).unwrap_or_default();
     if server.read_only && !wanted.read_only {
         return Err(

@@ -11,7 +11,9 @@ use super::Plan;
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
 use outboard_fuse::owners::Owners;
-use outboard_fuse::server::{granularity, Gate, HostCache, ServedVolume, Server, ServerOptions};
+use outboard_fuse::server::{
+    granularity, Gate, HostCache, ServedVolume, ServerOptions, VolumeServer,
+};
 use outboard_sandbox::error::{Error, Result};
 use outboard_volume::session::{Session, Style};
 use std::io;
@@ -63,7 +65,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
         granularity: granularity(session.mounted(index)),
     };
     let server =
-        Server::new(Arc::clone(&gate), Arc::clone(&host), server_options).map_err(failed)?;
+        VolumeServer::new(Arc::clone(&gate), Arc::clone(&host), server_options).map_err(failed)?;
     let (ended, ends) = channel();
     let threads = session.vcpus() as usize;
     start(server, &host, device, threads, ended.clone()).map_err(failed)?;
@@ -100,7 +102,7 @@ fn style(options: &Options) -> Style {
 
 /// Answers requests on threads of their own, as many as there are virtual CPUs.
 fn start(
-    server: Server,
+    server: VolumeServer,
     host: &HostCache,
     device: OwnedFd,
     threads: usize,

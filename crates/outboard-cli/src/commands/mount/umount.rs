@@ -7,8 +7,8 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::reported::report;
 use outboard_volume::address::ImageName;
-use outboard_volume::host_mounts::{self, Mounted};
-use outboard_volume::servers::{self, Server};
+use outboard_volume::host_mounts::{self, HostMount};
+use outboard_volume::servers::{self, MountServer};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const LAST_INTERVAL: Duration = Duration::from_millis(50);
 /// End a mount; everything is written when this returns
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard umount /tmp/disk")]
-pub struct Umount {
+pub struct UmountArgs {
     /// The directory that it is mounted on
     pub directory: PathBuf,
     /// Also if it is still used: it ends when it is not used any more
@@ -30,7 +30,7 @@ pub struct Umount {
     pub lazy: bool,
 }
 
-pub fn run(options: &Umount) -> Result<()> {
+pub fn run(options: &UmountArgs) -> Result<()> {
     let shown = options.directory.display();
     let failed = |error| Error::failed(format!("cannot unmount {shown}"), &error);
     let directory = host_mounts::real(&options.directory).map_err(failed)?;
@@ -67,9 +67,10 @@ pub fn run(options: &Umount) -> Result<()> {
 }
 
 /// Whether the file goes with the mount.
-fn has_removed_image(mounted: &Mounted) -> bool {
-    let is_its =
-        |server: &Server| server.source == mounted.source && server.directory == mounted.directory;
+fn has_removed_image(mounted: &HostMount) -> bool {
+    let is_its = |server: &MountServer| {
+        server.source == mounted.source && server.directory == mounted.directory
+    };
     let servers = servers::all().into_iter();
     servers
         .filter(is_its)

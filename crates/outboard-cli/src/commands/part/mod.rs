@@ -41,24 +41,24 @@ const MEGABYTE: u64 = 1 << 20;
                   \n  outboard part disk.img add linux:1G,name=data\
                   \n  outboard part disk.img delete 3\
                   \n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest")]
-pub struct Part {
+pub struct PartArgs {
     /// The disk image
     pub image: OsString,
     #[command(subcommand)]
-    pub action: Action,
+    pub action: PartAction,
 }
 
-impl Part {
+impl PartArgs {
     pub fn host_access(&self) -> HostAccess {
         match self.action {
-            Action::List => reads_images([&self.image]),
+            PartAction::List => reads_images([&self.image]),
             _ => runs_programs(&self.image),
         }
     }
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Action {
+pub enum PartAction {
     Create(Create),
     /// List the partitions
     List,
@@ -75,8 +75,8 @@ pub enum Action {
 #[derive(Args, Debug)]
 pub struct Create {
     /// The kind of table
-    #[arg(long, value_enum, default_value_t = Kind::Gpt)]
-    pub table: Kind,
+    #[arg(long, value_enum, default_value_t = PartitionKind::Gpt)]
+    pub table: PartitionKind,
     /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in
     /// .qcow2 or .vhd, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -89,14 +89,14 @@ pub struct Create {
     pub reproducible: bool,
     /// The partitions, in their order
     #[arg(value_name = "TYPE:SIZE")]
-    pub partitions: Vec<Wanted>,
+    pub partitions: Vec<NewPartition>,
 }
 
 /// Add partitions where there is room, as "create" has them
 #[derive(Args, Debug)]
 pub struct Add {
     #[arg(required = true, value_name = "TYPE:SIZE")]
-    pub partitions: Vec<Wanted>,
+    pub partitions: Vec<NewPartition>,
 }
 
 /// Delete partitions from the table; what is in them stays where it is
@@ -108,14 +108,14 @@ pub struct Delete {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum PartitionKind {
     Gpt,
     Mbr,
 }
 
 /// A partition that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NewPartition {
     kind: String,
     /// In bytes; `None`: the rest.
     size: Option<u64>,
@@ -124,7 +124,7 @@ pub struct Wanted {
     boot: bool,
 }
 
-impl FromStr for Wanted {
+impl FromStr for NewPartition {
     type Err = String;
 
     fn from_str(text: &str) -> std::result::Result<Self, String> {
@@ -166,7 +166,7 @@ fn good_name(name: &str) -> std::result::Result<String, String> {
     Ok(name.to_owned())
 }
 
-impl Wanted {
+impl NewPartition {
     /// As a line of sfdisk's script.
     fn line(&self, gpt: bool) -> Result<String> {
         let kind = types::find(&self.kind, gpt).ok_or_else(|| {
@@ -222,12 +222,12 @@ impl Wanted {
     }
 }
 
-pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(options: &PartArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let path = PathBuf::from(&options.image);
     // For messages; "@N" makes no sense here.
     let name = ImageName::new(&path, None);
     let shown = name.shown();
-    if matches!(options.action, Action::List) {
+    if matches!(options.action, PartAction::List) {
         let image = session.image(&path)?;
         let table = image.table.as_ref().ok_or_else(|| no_table(&shown))?;
         let listing = Listing::new(&options.image, &image, table);
@@ -237,13 +237,13 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
     session.catch_interrupts();
     let settings = session.options().clone();
     match &options.action {
-        Action::Create(create_options) => create(create_options, &path, &shown, session),
-        Action::Add(add) => change(session, &path, &shown, |table, disk| {
+        PartAction::Create(create_options) => create(create_options, &path, &shown, session),
+        PartAction::Add(add) => change(session, &path, &shown, |table, disk| {
             let gpt = is_gpt(table, &shown)?;
             let lines: Result<String> = add.partitions.iter().map(|p| p.line(gpt)).collect();
             sfdisk::append(&settings, disk, &lines?, &shown)
         }),
-        Action::Delete(delete) => change(session, &path, &shown, |table, disk| {
+        PartAction::Delete(delete) => change(session, &path, &shown, |table, disk| {
             for number in &delete.numbers {
                 if !table.partitions.iter().any(|p| p.number == *number) {
                     let text = format!("{shown} has no partition {number}");
@@ -252,7 +252,7 @@ pub fn run(options: &Part, session: &mut Session, output: &mut Output) -> Result
             }
             sfdisk::delete(&settings, disk, &delete.numbers, &shown)
         }),
-        Action::List => Ok(()),
+        PartAction::List => Ok(()),
     }
 }
 
@@ -328,7 +328,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
 }
 
 fn script(options: &Create) -> Result<String> {
-    let gpt = options.table == Kind::Gpt;
+    let gpt = options.table == PartitionKind::Gpt;
     let mut script = match gpt {
         true => "label: gpt\n".to_owned(),
         false => "label: dos\n".to_owned(),
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn partitions_are_understood() {
-        let wanted: Wanted = "esp:100M,name=EFI system,boot".parse().unwrap();
+        let wanted: NewPartition = "esp:100M,name=EFI system,boot".parse().unwrap();
         assert_eq!(wanted.size, Some(100 << 20));
         assert_eq!(
             wanted.line(true).unwrap(),
@@ -441,7 +441,7 @@ mod tests {
              attrs=\"LegacyBIOSBootable\"\n"
         );
         assert!(wanted.line(false).is_err(), "an MBR has no names");
-        let rest: Wanted = "linux:rest".parse().unwrap();
+        let rest: NewPartition = "linux:rest".parse().unwrap();
         assert_eq!(rest.line(false).unwrap(), "type=83\n");
         for bad in [
             "",
@@ -452,7 +452,7 @@ mod tests {
             "linux:1G,name=a\"b",
             "linux:1G,uuid=1",
         ] {
-            assert!(bad.parse::<Wanted>().is_err(), "{bad}");
+            assert!(bad.parse::<NewPartition>().is_err(), "{bad}");
         }
     }
 }

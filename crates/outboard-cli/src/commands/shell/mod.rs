@@ -54,13 +54,13 @@ with host: before it:
 /// it as run-script does.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  outboard shell disk.img\n  outboard shell disk.img@2:/etc")]
-pub struct Shell {
+pub struct ShellArgs {
     /// The image, and the directory in which to begin: IMAGE[@N][:/DIR]
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
 }
 
-impl Shell {
+impl ShellArgs {
     fn place(&self) -> Place {
         match Place::find(&self.image) {
             Place::Host(_) => Place::Image(ImageName::find(&self.image), "/".into()),
@@ -78,7 +78,7 @@ impl Shell {
     }
 }
 
-pub fn run(options: &Shell, session: &mut Session) -> Result<()> {
+pub fn run(options: &ShellArgs, session: &mut Session) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let mut prompt = Prompt::new(session, &options.place())?;
     if io::stdin().is_terminal() {

@@ -17,7 +17,7 @@ const NO_GROUP: u32 = u32::MAX - 1;
 
 /// The origin of written data.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum WriteOrigin {
     /// The host's cache: the program has gone on, and the host counts the data as written.
     Cache,
     /// A call that waits for the answer. `privileged`: keep set-user-ID bits.
@@ -139,12 +139,12 @@ impl ServedVolume {
         (id, file): (u64, u64),
         data: &[u8],
         offset: u64,
-        origin: Origin,
+        origin: WriteOrigin,
     ) -> io::Result<usize> {
         let file = self.files.get(file)?;
         let result = match origin {
-            Origin::Cache => self.write_cached(&file.fd, data, offset),
-            Origin::Call { privileged } => {
+            WriteOrigin::Cache => self.write_cached(&file.fd, data, offset),
+            WriteOrigin::Call { privileged } => {
                 self.check_writer(&file)?;
                 self.change_data(caller, privileged, (id, &file.fd), || {
                     self.write_called(&file.fd, data, offset)
@@ -157,10 +157,10 @@ impl ServedVolume {
             .as_ref()
             .map_or(Ok(()), |writer| writer.check_disk());
         match (&result, origin, &disk) {
-            (Err(error), Origin::Cache, _) => {
+            (Err(error), WriteOrigin::Cache, _) => {
                 self.lose_of(id, error, offset + data.len() as u64);
             }
-            (Err(_), Origin::Call { .. }, Err(error)) => {
+            (Err(_), WriteOrigin::Call { .. }, Err(error)) => {
                 self.lose_of(id, error, 0);
                 // The answer is the report.
                 let _ = self.check_writer(&file);

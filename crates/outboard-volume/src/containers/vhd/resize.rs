@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn fixed_disks_grow_and_shrink() {
         let file = tempfile::tempfile().unwrap();
-        let layout = vhd::Layout {
+        let layout = vhd::VhdLayout {
             size: 4096,
             dynamic: None,
         };

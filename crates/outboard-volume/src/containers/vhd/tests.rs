@@ -107,7 +107,7 @@ fn discarded_ranges_are_zero() {
 #[test]
 fn fixed_disks_keep_their_footer() {
     let file = tempfile::tempfile().unwrap();
-    let layout = Layout {
+    let layout = VhdLayout {
         size: 8192,
         dynamic: None,
     };

@@ -11,7 +11,7 @@ use self::derive::Budget;
 use super::keys::Secret;
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
-use outboard_image::luks::{Header, KeySlot};
+use outboard_image::luks::{KeySlot, LuksHeader};
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -34,7 +34,7 @@ const FLAGS: [(&str, &str); 5] = [
 
 /// An encrypted volume to open.
 struct LuksVolume {
-    header: Header,
+    header: LuksHeader,
     device: BlockDevice,
     /// Prefix of names of mappings.
     name: String,
@@ -65,7 +65,7 @@ impl LuksVolume {
         let device = stack.nodes()[index].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
         Ok(Self {
-            header: Header::read(&source)?,
+            header: LuksHeader::read(&source)?,
             device,
             name: stack.mapping_name(""),
             read_only: context.read_only,
