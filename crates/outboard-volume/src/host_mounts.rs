@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Mounts of the host. Root mounts and unmounts itself, other users by fusermount3(1).
 
+mod private;
+
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::sandbox::rights::unshare_user;
 use outboard_sandbox::tool;
+pub use private::PrivateMount;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -222,120 +222,10 @@ fn cannot_mount(what: &str, error: &io::Error) -> Error {
     }
 }
 
-/// A process that runs the helper to unmount, on request or when its parent is gone. The helper's
-/// own `auto_unmount` does not work: as root it asks whether the file system is dead, and a mount
-/// without `allow_other` refuses root (libfuse 3.14).
-struct Unmounter {
-    process: Child,
-    /// Its standard input.
-    socket: UnixStream,
-}
-
-impl Unmounter {
-    const SCRIPT: &str = "read -r end; exec \"$0\" -u -z -- \"$1\"";
-
-    fn start(directory: &Path) -> io::Result<Self> {
-        let (socket, theirs) = UnixStream::pair()?;
-        let process = Command::new("/bin/sh")
-            .args(["-c", Self::SCRIPT])
-            .arg(tool::unconfined(HELPER)?.get_program())
-            .env_clear()
-            .arg(directory)
-            // Keeps signals of the terminal away from it.
-            .process_group(0)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        Ok(Self { process, socket })
-    }
-
-    /// Ends it without an unmount.
-    fn cancel(mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-
-    fn finish(self) -> io::Result<Output> {
-        // A copy of this process may have it open, too.
-        self.socket.shutdown(Shutdown::Both)?;
-        self.process.wait_with_output()
-    }
-}
-
-/// A mount for this process and its children, which ends with them at the latest.
-pub struct PrivateMount {
-    directory: PathBuf,
-    /// Unmounts for a user who gets no namespace.
-    unmounter: Option<Unmounter>,
-}
-
-impl PrivateMount {
-    /// Also returns the FUSE descriptor. `what`: the failed action in messages.
-    pub fn new(directory: &Path, what: &str) -> Result<(OwnedFd, Self)> {
-        let (device, unmounter) = match enter_name_space() {
-            Ok(()) => (mount_apart(directory, what)?, None),
-            Err(error) if is_root() => return Err(cannot_mount(what, &error)),
-            Err(_) => mount_in_sight(directory, what)?,
-        };
-        let directory = directory.to_owned();
-        let mount = Self {
-            directory,
-            unmounter,
-        };
-        Ok((device, mount))
-    }
-
-    /// Ends the mount.
-    pub fn unmount(self) -> Result<()> {
-        match self.unmounter {
-            None => unmount_directly(&self.directory, true).map_err(UnmountFailure::error),
-            // The process that was to unmount has been killed.
-            Some(unmounter) => match unmounter.finish() {
-                Ok(output) if output.status.success() => Ok(()),
-                _ => unmount(&self.directory, true),
-            },
-        }
-    }
-}
-
-/// In a namespace of its own.
-fn mount_apart(directory: &Path, what: &str) -> Result<OwnedFd> {
-    let options = Flags {
-        noexec: true,
-        ..Flags::default()
-    };
-    mount_directly(directory, OsStr::new("outboard"), options)
-        .map_err(|error| cannot_mount(what, &error))
-}
-
-/// Visible to all processes.
-fn mount_in_sight(directory: &Path, what: &str) -> Result<(OwnedFd, Option<Unmounter>)> {
-    let unmounter = Unmounter::start(directory).map_err(|error| Error::failed(what, &error))?;
-    match call_helper(directory, OsStr::new("subtype=outboard,fsname=outboard")) {
-        Ok(device) => Ok((device, Some(unmounter))),
-        Err(error) => {
-            unmounter.cancel();
-            let why = error.message().unwrap_or_default();
-            Err(Error::known(error.kind(), format!("{what}: {why}")))
-        }
-    }
-}
-
 /// The inode number of the initial user namespace, the same on every Linux (PROC_USER_INIT_INO).
 pub fn is_in_first_user_name_space() -> bool {
     std::fs::read_link("/proc/self/ns/user")
         .is_ok_and(|name| name.as_os_str() == "user:[4026531837]")
-}
-
-/// Enters a new mount namespace, which no other process sees and which ends with its last process.
-/// An ordinary user also needs a user namespace, which some hosts refuse.
-fn enter_name_space() -> io::Result<()> {
-    System::Host
-        .unshare(libc::CLONE_NEWNS)
-        .or_else(|_| unshare_user(libc::CLONE_NEWUSER | libc::CLONE_NEWNS))?;
-    let flags = libc::MS_REC | libc::MS_SLAVE;
-    System::Host.mount(c"none", c"/", c"none", flags, c"")
 }
 
 /// Why a file system cannot be unmounted.

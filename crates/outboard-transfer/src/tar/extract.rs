@@ -6,10 +6,11 @@
 //! each other wait for each other ([`Flights`]): the result is that of one thread. Directories get
 //! their attributes at the end ([`Pending`]), when nothing changes them any more.
 
+use super::attributes::MemberAttributes;
 use super::create::{replacing, CreateJob, MemberBytes, MemberMaker};
 use super::directories::{clean, split, Directories, ExtractedDirectory};
 use super::flights::Flights;
-use super::member::{Archive, Attributes, Member, MemberKind, NextMember};
+use super::member::{Archive, Member, MemberKind, NextMember};
 use super::pending::{self, Later, Pending};
 use super::selection::Selection;
 use super::stream::{ArchivePiece, StopReason};
@@ -253,7 +254,7 @@ impl Extraction<'_> {
         settle(self.maker.flights, &mut self.batch, self.queue, which);
     }
 
-    fn directory(&mut self, path: Vec<u8>, attributes: Attributes) -> io::Result<()> {
+    fn directory(&mut self, path: Vec<u8>, attributes: MemberAttributes) -> io::Result<()> {
         let keep_links = self.options.keep_links;
         let made = {
             let (directories, mut settle) = self.parts();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The parsers of this module for the targets in fuzz/, and what must hold for their results.
 
+use super::attributes::MemberAttributes;
 use super::compression::decompressed;
 use super::directories::clean;
 use super::encode::ArchiveEntry;
-use super::member::{Archive, Attributes, Member, MemberKind, NextMember};
+use super::member::{Archive, Member, MemberKind, NextMember};
 use super::pax::{parse_time, push, time_text, Records};
 use super::polled::Gone;
 use super::stream::Stream;
@@ -142,7 +143,7 @@ fn stat(member: &Member) -> libc::stat {
 }
 
 /// The attributes that an archive keeps. Access lists may change their form.
-fn kept(attributes: &Attributes) -> impl PartialEq + std::fmt::Debug + '_ {
+fn kept(attributes: &MemberAttributes) -> impl PartialEq + std::fmt::Debug + '_ {
     let [_, modified] = &attributes.times;
     let xattrs: Vec<_> = attributes
         .xattrs

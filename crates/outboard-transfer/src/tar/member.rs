@@ -2,14 +2,13 @@
 //! Reads the members of an archive: headers of v7, ustar, GNU and PAX.
 
 use super::acl;
+use super::attributes::MemberAttributes;
 use super::globals::{self, Globals};
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
 use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
 use super::stream::{ArchivePiece, StopReason, Stream};
 use crate::accounts::Accounts;
-use crate::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
-use crate::report::{Loss, Report};
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -38,67 +37,6 @@ const ACLS: [(Keyword, &CStr); 2] = [
     (Keyword::DefaultAcl, c"system.posix_acl_default"),
 ];
 
-/// Attributes of a member.
-#[derive(Debug)]
-pub struct Attributes {
-    /// Permissions, with the special bits.
-    pub mode: u32,
-    pub user: u32,
-    pub group: u32,
-    /// Access time and modification time.
-    pub times: [libc::timespec; 2],
-    pub xattrs: Vec<(CString, Vec<u8>)>,
-    /// Number of access lists with unknown names.
-    pub strange_acls: usize,
-}
-
-impl Attributes {
-    /// Gives them to a file and reports those that were lost. `now`: the file's metadata; `path`:
-    /// its name for messages.
-    pub fn give(
-        &self,
-        report: &Report,
-        target: &AttributeTarget,
-        now: &libc::stat,
-        path: &dyn Fn() -> String,
-    ) {
-        for _ in 0..self.strange_acls {
-            report.lose(Loss::AccessList, || {
-                format!("{} (of unknown users)", path())
-            });
-        }
-        let wanted = WantedAttributes {
-            user: self.user,
-            group: self.group,
-            mode: self.mode,
-            times: self.times,
-        };
-        attributes::keep(report, target, &wanted, self, now, path);
-    }
-
-    /// Gives a file the extended attributes except access lists, and drops those here.
-    pub fn give_xattrs(
-        &mut self,
-        report: &Report,
-        target: &AttributeTarget,
-        path: &dyn Fn() -> String,
-    ) {
-        attributes::keep_xattrs(report, target, self, path);
-        let is_list = |(name, _): &(CString, Vec<u8>)| attributes::is_access_list(name);
-        self.xattrs.retain(is_list);
-    }
-}
-
-impl Xattrs for Attributes {
-    fn set(&self, target: &AttributeTarget, chosen: &dyn Fn(&CStr) -> bool, lost: &dyn Fn(&CStr)) {
-        for (name, value) in self.xattrs.iter().filter(|(name, _)| chosen(name)) {
-            if target.set_xattr(name, value).is_err() {
-                lost(name);
-            }
-        }
-    }
-}
-
 #[derive(Debug)]
 pub enum MemberKind {
     File,
@@ -114,7 +52,7 @@ pub enum MemberKind {
 pub struct Member {
     pub path: Vec<u8>,
     pub kind: MemberKind,
-    pub attributes: Attributes,
+    pub attributes: MemberAttributes,
     /// The offsets of its bytes.
     pub map: Map,
     /// Whether it has holes.
@@ -360,7 +298,7 @@ impl Archive {
         header: &Header,
         extended: &Extended,
         path: &[u8],
-    ) -> Result<(MemberKind, Attributes), String> {
+    ) -> Result<(MemberKind, MemberAttributes), String> {
         let old = header.as_old();
         let kind = match old.linkflag[0] {
             b'1' => MemberKind::Link(self.target(header, extended)),
@@ -380,7 +318,7 @@ impl Archive {
             _ => MemberKind::File,
         };
         let mode = number(&old.mode).ok_or("its mode is no number")?;
-        let mut attributes = Attributes {
+        let mut attributes = MemberAttributes {
             mode: mode as u32 & 0o7777,
             user: self.owner(extended, Keyword::User, &old.uid)?,
             group: self.owner(extended, Keyword::Group, &old.gid)?,
@@ -426,7 +364,11 @@ impl Archive {
 
     /// Adds extended attributes in the ways of star, GNU tar and libarchive. Raw bytes of an
     /// attribute win over its text.
-    fn add_xattrs(&self, extended: &Extended, attributes: &mut Attributes) -> Result<(), String> {
+    fn add_xattrs(
+        &self,
+        extended: &Extended,
+        attributes: &mut MemberAttributes,
+    ) -> Result<(), String> {
         let mut found = BTreeMap::new();
         for (key, xattr) in ACLS {
             match self

@@ -6,6 +6,7 @@
 //! sparse files nor values with newlines.
 
 mod acl;
+mod attributes;
 mod changes;
 mod compression;
 mod create;
@@ -21,12 +22,14 @@ pub mod input;
 mod member;
 pub mod output;
 mod pack;
+mod packer;
 mod pax;
 mod pending;
 mod polled;
 mod selection;
 mod sparse;
 mod stream;
+mod stretches;
 mod tree;
 
 pub use changes::{find_owner, MemberChanges};

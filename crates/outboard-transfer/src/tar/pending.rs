@@ -2,8 +2,8 @@
 //! Directories of an archive that wait for their attributes: these are given at the end, when no
 //! member changes the directories any more. The memory for them has a limit.
 
+use super::attributes::MemberAttributes;
 use super::flights::Identity;
-use super::member::Attributes;
 use std::collections::HashMap;
 
 /// Most bytes of names and attributes that wait. An archive of three million directories has them.
@@ -12,7 +12,7 @@ pub const MOST: usize = 256 << 20;
 /// A directory, and the attributes that it gets at the end.
 pub struct Later {
     pub path: Vec<u8>,
-    pub attributes: Attributes,
+    pub attributes: MemberAttributes,
 }
 
 impl Later {
@@ -71,7 +71,7 @@ mod tests {
         }; 2];
         Later {
             path: path.to_vec(),
-            attributes: Attributes {
+            attributes: MemberAttributes {
                 mode: 0o755,
                 user: 0,
                 group: 0,

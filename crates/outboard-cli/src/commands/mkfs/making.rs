@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Makes a file system in a private file, of a given size or of one that fits.
+
+use super::estimate::{round_up, TreeSize};
+use super::makers::{FileSystemMaker, FillMethod, Reproducible, FILE_SECTOR};
+use super::target::ImageTarget;
+use super::{ext, fat, host_tree, iso, losses, ContentSource, MkfsArgs, Wish};
+use crate::commands::{progress, uses_image};
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
+use outboard_sandbox::format::size as size_text;
+use outboard_sandbox::HostAccess;
+use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
+use outboard_transfer::exclusion::Exclusion;
+use outboard_transfer::labels::Labels;
+use outboard_transfer::moment::source_date;
+use outboard_transfer::owner::Owner;
+use outboard_transfer::tar::input::unpack_file;
+use outboard_volume::address::{ImageName, Place};
+use outboard_volume::scratch::{Range, Scratch};
+use outboard_volume::session::{apart, Session};
+use outboard_volume::uuid;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// How often `--fit` tries a larger size.
+const TRIES: u32 = 12;
+/// 1980-01-01, the first day that FAT knows: the time of reproducible images without
+/// SOURCE_DATE_EPOCH.
+const FIRST_DAY: i64 = 315_532_800;
+
+/// All that does not change from one attempt to the next.
+pub(super) struct Making<'a> {
+    options: &'a MkfsArgs,
+    maker: &'static FileSystemMaker,
+    source: Option<ContentSource>,
+    changes: Changes,
+    /// The tool's options, besides those of the user.
+    words: Vec<OsString>,
+    uuid: Option<String>,
+    /// The time of everything, in seconds, in a reproducible image.
+    time: Option<i64>,
+    /// Bytes of a sector of what it is made for.
+    sector: u64,
+    shown: String,
+    /// The image or volume, as the user would write it.
+    operand: Vec<u8>,
+}
+
+impl<'a> Making<'a> {
+    pub(super) fn new(
+        options: &'a MkfsArgs,
+        maker: &'static FileSystemMaker,
+        name: &ImageName,
+        sector: u64,
+    ) -> Result<Self> {
+        maker.check_sectors(sector)?;
+        if options.reproducible && maker.reproducible == Reproducible::No {
+            return Err(Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} cannot be made reproducible: of the types there are, {} can",
+                    maker.kind,
+                    FileSystemMaker::reproducible_kinds()
+                ),
+            ));
+        }
+        let source = options
+            .from
+            .as_deref()
+            .map(ContentSource::find)
+            .transpose()?;
+        if let Some(source) = &source {
+            source.check(options)?;
+        }
+        match (&source, maker.filled) {
+            (None, FillMethod::ByTool) => {
+                let text = format!("{} is read-only: name its contents with --from", maker.kind);
+                return Err(Error::Usage(text));
+            }
+            (Some(_), FillMethod::Never) => {
+                let text = format!("{} has no files: --from makes no sense", maker.kind);
+                return Err(Error::Usage(text));
+            }
+            _ => {}
+        }
+        let time = match options.reproducible {
+            true => Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY)),
+            false => None,
+        };
+        let mut making = Self {
+            options,
+            maker,
+            source,
+            changes: Changes {
+                owner: options.owner,
+                owners: options.owner_map.clone(),
+                labels: None,
+                newest: time,
+            },
+            words: Vec::new(),
+            uuid: options.uuid.clone(),
+            time,
+            sector,
+            shown: name.shown(),
+            operand: name.operand(),
+        };
+        making.choose_words()?;
+        Ok(making)
+    }
+
+    /// Collects the options of the tool.
+    fn choose_words(&mut self) -> Result<()> {
+        let maker = self.maker;
+        self.say(maker.say_sectors(self.sector, &self.options.options));
+        if let Some(label) = &self.options.label {
+            self.say(maker.say_label(label)?);
+        }
+        if self.time.is_some() && self.uuid.is_none() && maker.has_uuid() {
+            self.uuid = Some(self.fixed_uuid());
+        }
+        if let Some(uuid) = &self.uuid {
+            self.say(maker.say_uuid(uuid)?);
+        }
+        match (maker.reproducible, &self.uuid) {
+            (Reproducible::Ext, Some(uuid)) if self.time.is_some() => {
+                let seed = format!("hash_seed={uuid},lazy_itable_init=0,lazy_journal_init=0");
+                self.say(vec!["-E".to_owned(), seed]);
+            }
+            (Reproducible::Fat, _) if self.time.is_some() => {
+                self.say(vec!["--invariant".to_owned()]);
+            }
+            (Reproducible::ByTool(words), _) if self.time.is_some() => {
+                self.say(words.iter().map(|word| (*word).to_owned()).collect());
+            }
+            _ => {}
+        }
+        if maker.filled == FillMethod::ByTool {
+            self.choose_changes_of_tool()
+        } else {
+            let labels = self.options.file_contexts.as_deref();
+            self.changes.labels = labels.map(Labels::read).transpose()?;
+            Ok(())
+        }
+    }
+
+    /// Where the tool is given the tree, it also makes the changes.
+    fn choose_changes_of_tool(&mut self) -> Result<()> {
+        if !self.options.owner_map.is_empty() {
+            let text = format!(
+                "{} cannot map owners in {}: only --owner UID:GID for all files",
+                self.maker.tool.name, self.maker.kind
+            );
+            return Err(Error::Usage(text));
+        }
+        if let Some(Owner {
+            user: Some(user),
+            group: Some(group),
+        }) = self.options.owner
+        {
+            self.say(self.maker.say_owner(user, group)?);
+        }
+        if let Some(file) = &self.options.file_contexts {
+            let mut word = OsString::from(self.maker.labels_word()?);
+            word.push(file);
+            self.words.push(word);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, words: Vec<String>) {
+        self.words.extend(words.into_iter().map(OsString::from));
+    }
+
+    /// A UUID for images that are to be the same each time: from the type, label and time.
+    fn fixed_uuid(&self) -> String {
+        let label = self.options.label.as_deref().unwrap_or_default();
+        let text = format!("{}\0{label}\0{:?}", self.maker.kind, self.time);
+        let uuid = uuid::from_name(&text);
+        match self.maker.reproducible {
+            Reproducible::Fat => uuid[..8].to_owned(),
+            _ => uuid,
+        }
+    }
+
+    pub(super) fn wish(&self, target: &ImageTarget, has: Option<u64>) -> Result<Wish> {
+        let size = self.options.size;
+        match target {
+            ImageTarget::Range {
+                range: Range { size: room, .. },
+                ..
+            }
+            | ImageTarget::Device { size: room, .. } => match size {
+                _ if self.options.fit => Err(Error::Usage(format!(
+                    "{}: it has its size, so --fit makes no sense",
+                    self.shown
+                ))),
+                Some(size) if size > *room => Err(Error::known(
+                    ErrorKind::NoSpace,
+                    format!("{} has only {}", self.shown, size_text(*room)),
+                )),
+                _ => Ok(Wish::Exactly(size.unwrap_or(*room))),
+            },
+            ImageTarget::File { .. } => match (size, has) {
+                (Some(size), _) => Ok(Wish::Exactly(size)),
+                (None, Some(size)) if !self.options.fit && self.source.is_none() => {
+                    Ok(Wish::Exactly(size))
+                }
+                (None, _) if self.source.is_some() => Ok(Wish::Fit),
+                _ => Err(Error::Usage(
+                    "say how large the image is to be, as in --size 2G".to_owned(),
+                )),
+            },
+        }
+    }
+
+    pub(super) fn make(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        wish: Wish,
+    ) -> Result<Copied> {
+        if self.maker.filled == FillMethod::ByTool {
+            return self.make_by_tool(session, scratch, wish);
+        }
+        let size = match wish {
+            Wish::Exactly(size) => size,
+            Wish::Fit => return self.make_to_fit(session, scratch),
+        };
+        match self.attempt(session, scratch, size, &[])? {
+            made @ (Copied::All | Copied::Some) => Ok(made),
+            Copied::UntilFull => Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: {} is too small for the contents: give a larger --size, or --fit{}",
+                    self.shown,
+                    size_text(size),
+                    self.advice_on_inodes(session, size)?
+                ),
+            )),
+        }
+    }
+
+    /// Advice where the bytes would fit: the number of inodes was too small.
+    fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
+        let Some(source) = self.source.as_ref().filter(|_| self.maker.is_ext()) else {
+            return Ok(String::new());
+        };
+        let content = source.content(session, self.maker.holes)?;
+        Ok(match content.bytes < size / 2 {
+            true => format!(
+                "; its bytes would fit, but it has {} files, which need as many inodes: -- {}",
+                content.files,
+                ext::words_for_inodes(content.files).join(" ")
+            ),
+            false => String::new(),
+        })
+    }
+
+    fn make_to_fit(&self, session: &mut Session, scratch: &Scratch) -> Result<Copied> {
+        // How much of a file is holes depends on the host, but the image must not.
+        let holes = self.maker.holes && self.time.is_none();
+        let content = match &self.source {
+            Some(source) => source.content(session, holes)?,
+            None => TreeSize::default(),
+        };
+        let words = match self.maker.is_ext() {
+            true => ext::words_to_fit(content.files),
+            false => Vec::new(),
+        };
+        let mut size = content.room(self.maker.least);
+        for _ in 0..TRIES {
+            let made = self.attempt(session, scratch, size, &words)?;
+            if made != Copied::UntilFull {
+                return Ok(made);
+            }
+            size = round_up(size + size / 3);
+        }
+        Err(Error::known(
+            ErrorKind::NoSpace,
+            format!(
+                "{}: the contents do not even fit into {}",
+                self.shown,
+                size_text(size)
+            ),
+        ))
+    }
+
+    /// Makes the file system in this size, and fills it. `words`: further ones for the tool.
+    fn attempt(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        size: u64,
+        words: &[String],
+    ) -> Result<Copied> {
+        scratch.clear(size)?;
+        let Some(source) = &self.source else {
+            self.call(session, scratch, None, words)?;
+            if let (Reproducible::Fat, Some(time)) = (self.maker.reproducible, self.time) {
+                fat::settle(scratch.path(), time)?;
+            }
+            return Ok(Copied::All);
+        };
+        if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
+            let filled = self.call(session, scratch, Some(source), words)?;
+            if filled == Copied::All {
+                losses::tell(
+                    source.directory()?.as_ref(),
+                    self.maker.leaves_out,
+                    session.catch_interrupts(),
+                )?;
+                ext::settle(
+                    session,
+                    scratch,
+                    source.directory()?.as_ref(),
+                    &self.changes,
+                    time,
+                )?;
+            }
+            return Ok(filled);
+        }
+        self.call(session, scratch, None, words)?;
+        let filled = self.fill(session, scratch, source)?;
+        if let (Reproducible::Fat, Some(time)) = (self.maker.reproducible, self.time) {
+            fat::settle(scratch.path(), time)?;
+        }
+        Ok(filled)
+    }
+
+    /// Copies the source into the empty file system.
+    fn fill(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        source: &ContentSource,
+    ) -> Result<Copied> {
+        let image = ImageName::new(scratch.path(), None);
+        let access = HostAccess {
+            reads: source.reads(),
+            keeps_attributes: true,
+            ..uses_image(&image, true)
+        };
+        let place = Place::Image(image, PathBuf::from("/"));
+        let options = cp::Options {
+            sorted: self.time.is_some(),
+            may_be_full: true,
+            ..cp::Options::everything(session.umask())
+        };
+        apart(session, &access, |session| match source {
+            ContentSource::Directory(path) => {
+                let contents = [Place::Host(path.join("."))];
+                let order = CopyRequest {
+                    options,
+                    changes: &self.changes,
+                    excluded: &Exclusion::default(),
+                    names: None,
+                    operand: Some(&self.operand),
+                };
+                cp::copy(session, &order, &contents, &place, progress::report)
+            }
+            ContentSource::Tar(path) => {
+                match unpack_file(session, path, &place, &self.operand, progress::report) {
+                    Ok(()) => Ok(Copied::All),
+                    Err(Error::Told) => Ok(Copied::Some),
+                    Err(error) => Err(error),
+                }
+            }
+        })
+    }
+
+    /// Runs the tool on the file; a tree for the ext tools only where they are to fill it.
+    fn call(
+        &self,
+        session: &Session,
+        scratch: &Scratch,
+        source: Option<&ContentSource>,
+        words: &[String],
+    ) -> Result<Copied> {
+        let call = self.maker.tool.call(session.options().confinement())?;
+        let call = call.shown(session.verbose());
+        let call = call.writes(scratch.directory());
+        let mut call = call.naming(scratch.path(), &self.shown);
+        if let Some(time) = self.time {
+            call = ext::at_time(call.variable("SOURCE_DATE_EPOCH", time.to_string()), time);
+        }
+        if let Some(name) = self.maker.sectors_variable(self.sector) {
+            call = call.variable(name, self.sector.to_string());
+        }
+        let tree = match &self.source {
+            Some(given @ ContentSource::Directory(_)) => Some(given.directory()?),
+            Some(given) if self.maker.filled == FillMethod::ByTool => Some(given.directory()?),
+            _ => None,
+        };
+        if let Some(path) = &tree {
+            call = call.reads(path);
+        }
+        if let Some(path) = &self.options.file_contexts {
+            call = call.reads(path);
+        }
+        for word in self.maker.words() {
+            call = match (*word, &tree) {
+                ("{image}", _) => call.argument(scratch.path()),
+                ("{tree}", Some(tree)) => call.argument(tree.as_ref()),
+                ("{options}", tree) => {
+                    call = call.arguments(&self.words).arguments(words);
+                    if let (Some(_), Some(tree)) = (source, tree) {
+                        call = call.argument("-d").argument(tree.as_ref());
+                    }
+                    call.arguments(&self.options.options)
+                }
+                _ => call.argument(word),
+            };
+        }
+        let ended = call.run()?;
+        let full = source.is_some() && ext::was_full(&ended.output);
+        match ended.code() {
+            Some(0) => Ok(Copied::All),
+            Some(_) if full => Ok(Copied::UntilFull),
+            _ => Err(ended.failure(&self.cannot())),
+        }
+    }
+
+    /// The failed step, with the sectors if they are unusual: not every tool takes a size of
+    /// sectors.
+    fn cannot(&self) -> String {
+        let what = format!("cannot make {} in {}", self.maker.kind, self.shown);
+        match self.sector {
+            FILE_SECTOR => what,
+            size => format!("{what}, which has sectors of {size} bytes"),
+        }
+    }
+
+    fn make_by_tool(&self, session: &mut Session, scratch: &Scratch, wish: Wish) -> Result<Copied> {
+        let interrupt = session.catch_interrupts();
+        if let Some(source) = &self.source {
+            let tree = source.directory()?;
+            host_tree::check_paths(tree.as_ref(), self.maker.tool.name, interrupt.clone())?;
+        }
+        scratch.clear(0)?;
+        let made = self.call(session, scratch, None, &[])?;
+        if let (Reproducible::Iso, Some(time)) = (self.maker.reproducible, self.time) {
+            iso::settle(scratch.path(), time)?;
+        }
+        if let Some(source) = &self.source {
+            losses::tell(
+                source.directory()?.as_ref(),
+                self.maker.leaves_out,
+                interrupt,
+            )?;
+        }
+        let Wish::Exactly(size) = wish else {
+            return Ok(made);
+        };
+        let needed = scratch.size()?;
+        if needed > size {
+            return Err(Error::known(
+                ErrorKind::NoSpace,
+                format!(
+                    "{}: the file system has {}, which is more than {}",
+                    self.shown,
+                    size_text(needed),
+                    size_text(size)
+                ),
+            ));
+        }
+        scratch.set_size(size).map(|()| made)
+    }
+}

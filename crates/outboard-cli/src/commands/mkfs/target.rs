@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where a new file system goes: a file, a part of a raw image, or a device inside of an image.
+
+use super::makers::FILE_SECTOR;
+use super::MkfsArgs;
+use crate::commands::uses_image;
+use outboard::Tree;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
+use outboard_volume::address::ImageName;
+use outboard_volume::image::Image;
+use outboard_volume::image_file::cannot_open;
+use outboard_volume::image_lock::ImageLock;
+use outboard_volume::new_image::{write_to, NewFormat};
+use outboard_volume::scratch::{Range, Scratch};
+use outboard_volume::session::{apart, Session, WantedDevice};
+use outboard_volume::tool_volume::find_format;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Where the file system will be.
+pub(super) enum ImageTarget {
+    File {
+        path: PathBuf,
+        replace: bool,
+        format: NewFormat,
+    },
+    /// A part of a raw image.
+    Range {
+        path: PathBuf,
+        range: Range,
+        sector: u64,
+    },
+    /// A block device of our kernel: something in an image of another format, or inside of layers.
+    Device {
+        path: PathBuf,
+        size: u64,
+        sector: u64,
+    },
+}
+
+impl ImageTarget {
+    fn path(&self) -> &Path {
+        match self {
+            Self::File { path, .. } | Self::Range { path, .. } | Self::Device { path, .. } => path,
+        }
+    }
+
+    /// The state that a signal leaves: all work happens in a private file until it is complete.
+    pub(super) fn untouched(&self, name: &ImageName) -> String {
+        let shown = name.shown();
+        match self {
+            Self::File { replace: false, .. } => {
+                format!("interrupted: {shown} was not made, and nothing is left of it")
+            }
+            _ => format!("interrupted: {shown} was not changed"),
+        }
+    }
+
+    /// Bytes of a sector.
+    pub(super) fn sector(&self) -> u64 {
+        match self {
+            Self::File { .. } => FILE_SECTOR,
+            Self::Range { sector, .. } | Self::Device { sector, .. } => *sector,
+        }
+    }
+
+    /// A private file to make it in: beside the image, but not in /dev.
+    pub(super) fn scratch(&self) -> Result<Scratch> {
+        let path = self.path();
+        let device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+        match device {
+            true => Scratch::temporary(),
+            false => Scratch::beside(path, 0),
+        }
+    }
+}
+
+/// Locks an image that exists.
+pub(super) fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock>> {
+    if !name.file.exists() {
+        return Ok(None);
+    }
+    find_format(session, &name.file, true)?;
+    ImageLock::take(&name.file, true).map(Some)
+}
+
+/// The kind of image to make, and the size of an existing one.
+pub(super) fn find_target(
+    options: &MkfsArgs,
+    session: &mut Session,
+    name: &ImageName,
+) -> Result<(ImageTarget, Option<u64>)> {
+    let shown = name.shown();
+    let path = name.file.clone();
+    let found = match path.symlink_metadata() {
+        Err(_) if name.partition.is_none() && name.volume.is_none() => {
+            let target = ImageTarget::File {
+                format: NewFormat::of(&path, session.options()),
+                path,
+                replace: false,
+            };
+            return Ok((target, None));
+        }
+        _ => std::fs::metadata(&path)
+            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?,
+    };
+    let format = find_format(session, &path, true)?;
+    let image = match format {
+        None => Some(Image::open(&path)).transpose(),
+        Some(_) => Ok(None),
+    };
+    let inside = |image: &Image| session.is_inside_layers(image, name);
+    let is_inside = matches!(&image, Ok(Some(image)) if inside(image));
+    if name.partition.is_none() && name.volume.is_none() && found.is_file() && !is_inside {
+        return replaced(options, session, name, format, found.size());
+    }
+    let (target, size, old) = match image? {
+        Some(image) if !is_inside => {
+            let range = image.range(name)?;
+            let old = image.probe_range(range).map(|old| old.kind.to_owned());
+            let sector = sector_of(&path, &found)?;
+            let target = ImageTarget::Range {
+                path,
+                range,
+                sector,
+            };
+            (target, range.size, old)
+        }
+        _ => {
+            let (size, sector, old) = look(session, name)?;
+            (ImageTarget::Device { path, size, sector }, size, old)
+        }
+    };
+    match old {
+        Some(old) if !options.force => Err(exists(
+            &shown,
+            &format!("there is something of type {old} already"),
+        )),
+        _ => Ok((target, Some(size))),
+    }
+}
+
+/// Bytes of a sector of a raw image, which may be a block device.
+fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
+    if !found.file_type().is_block_device() {
+        return Ok(FILE_SECTOR);
+    }
+    let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
+    device
+        .and_then(|device| device.sector_size())
+        .map_err(|error| cannot_open(path, &error))
+}
+
+fn exists(shown: &str, what: &str) -> Error {
+    Error::known(
+        ErrorKind::AlreadyExists,
+        format!("{shown}: {what} (--force overwrites it)"),
+    )
+}
+
+/// A whole file that is there already, of which a new one takes the place. It keeps the format.
+fn replaced(
+    options: &MkfsArgs,
+    session: &mut Session,
+    name: &ImageName,
+    format: Option<&str>,
+    length: u64,
+) -> Result<(ImageTarget, Option<u64>)> {
+    let shown = name.shown();
+    if !options.force {
+        return Err(exists(&shown, "the file exists already"));
+    }
+    // The file itself is replaced, not a link to it.
+    let path = name.file.canonicalize();
+    let path = path.map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
+    let (format, size) = match format {
+        None => (NewFormat::Raw, length),
+        Some(_) => (NewFormat::named(format), look(session, name)?.0),
+    };
+    let target = ImageTarget::File {
+        path,
+        replace: true,
+        format,
+    };
+    Ok((target, (size > 0).then_some(size)))
+}
+
+/// The size of what a name means, that of its sectors, and what is on it.
+fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<String>)> {
+    apart(session, &uses_image(name, false), |session| {
+        let failed = |error| Error::of_file("cannot use", name.operand(), &error);
+        let (device, _) = session.block_device(name, WantedDevice::Itself, false)?;
+        let old = device.probe().map_err(failed)?;
+        let size = device.size().map_err(failed)?;
+        let sector = device.sector_size().map_err(failed)?;
+        Ok((size, sector, old.map(|old| old.kind.to_owned())))
+    })
+}
+
+/// Puts the complete file system where it belongs.
+pub(super) fn finish(
+    session: &mut Session,
+    scratch: Scratch,
+    target: &ImageTarget,
+    name: &ImageName,
+) -> Result<()> {
+    match target {
+        ImageTarget::File {
+            path,
+            replace,
+            format,
+        } => format.keep(session, scratch, path, *replace),
+        ImageTarget::Range { path, range, .. } => {
+            let image = ImageLock::take(path, true)?;
+            scratch.write_back(image.file(), *range).map_err(|error| {
+                let text = format!("{}: not everything was written", name.shown());
+                Error::failed(text, &error)
+            })
+        }
+        ImageTarget::Device { path, .. } => write_to(session, &scratch, name, path),
+    }
+}
