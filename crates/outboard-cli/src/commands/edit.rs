@@ -14,6 +14,7 @@ use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
+use outboard_transfer::operand::with_new_name;
 use outboard_transfer::report::Report;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
@@ -322,7 +323,8 @@ fn write_back(
 
 /// Makes a new file and gives it the name. If that fails, nothing has changed.
 fn replace(directory: &Fd, name: &CStr, now: &Original, text: &[u8], umask: u32) -> io::Result<()> {
-    let (new_name, new) = create(directory)?;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+    let (new_name, new) = with_new_name(directory, |name| directory.open_at(name, flags, 0o600))?;
     let made = (|| {
         new.write_all(text)?;
         match &now.attributes {
@@ -350,21 +352,6 @@ fn replace(directory: &Fd, name: &CStr, now: &Original, text: &[u8], umask: u32)
     directory
         .open_at(c".", libc::O_RDONLY | libc::O_DIRECTORY, 0)?
         .sync()
-}
-
-/// A new file with a name that nothing has.
-fn create(directory: &Fd) -> io::Result<(CString, Fd)> {
-    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-    let mut number = 0;
-    loop {
-        let name = CString::new(format!(".outboard-edit-{}-{number}", process::id()))?;
-        match directory.open_at(&name, flags, 0o600) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && number < 1000 => {
-                number += 1;
-            }
-            other => return Ok((name, other?)),
-        }
-    }
 }
 
 /// Gives the new file the owner, mode and extended attributes of the old one. An error, if one of

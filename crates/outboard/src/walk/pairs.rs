@@ -174,6 +174,7 @@ mod tests {
         for root in &roots {
             std::fs::create_dir_all(root.join("b/c")).unwrap();
             std::fs::write(root.join("b/z"), "").unwrap();
+            std::fs::write(root.join("f"), "").unwrap();
         }
         let [left, right] = &roots;
         std::fs::write(left.join("a"), "").unwrap();
@@ -186,7 +187,17 @@ mod tests {
         for root in &roots {
             std::fs::remove_dir_all(root).unwrap();
         }
-        let expected = ["=", "0a", "1x", "=b", "=b/c", "0b/c/only", "=b/z", "=d"];
+        let expected = [
+            "=",
+            "0a",
+            "1x",
+            "=b",
+            "=b/c",
+            "0b/c/only",
+            "=b/z",
+            "=d",
+            "=f",
+        ];
         assert_eq!(found, expected);
     }
 
