@@ -63,8 +63,8 @@ fn result(done: io::Result<()>) -> c_int {
 }
 
 extern "C" fn read(context: *mut c_void, offset: u64, pieces: *const iovec, count: c_int) -> c_int {
-    // SAFETY: the library passes the disk's context, and `count` pieces of memory that nobody else
-    // uses meanwhile.
+    // SAFETY: the library passes the disk's context, and `count` pieces of memory that the kernel
+    // has locked for this request: it reads them when the request has ended.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {
@@ -85,7 +85,9 @@ extern "C" fn write(
     count: c_int,
 ) -> c_int {
     // SAFETY: the library passes the disk's context, and `count` pieces of memory that stay
-    // readable meanwhile. A file system that changes a page during a write writes the page again.
+    // readable meanwhile. A program that has mapped a page may change its bytes during the write;
+    // the file system then writes the page again. The contract of [`Storage`] forbids code whose
+    // result depends on two reads of a byte.
     let (storage, pieces) = unsafe {
         let pieces = std::slice::from_raw_parts(pieces, count as usize);
         let pieces = pieces.iter().map(|piece| {
