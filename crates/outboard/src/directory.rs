@@ -6,6 +6,7 @@
 //! it.
 
 use crate::capacity::capacity;
+use crate::invalid::invalid_data;
 use crate::metadata::{FileType, Metadata};
 use crate::Fd;
 use outboard_sys::{libc, Entries};
@@ -54,7 +55,7 @@ impl Listing {
         self.bytes += entries.bytes() as u64;
         match entries.clone().with_dots().last() {
             Some(last) if !self.positions.insert(last.next) => {
-                Err(damaged("damaged: its listing does not end"))
+                Err(invalid_data("damaged: its listing does not end"))
             }
             _ => Ok(()),
         }
@@ -66,16 +67,12 @@ impl Listing {
         }
         let stored = capacity(directory)?.saturating_mul(COMPRESSED);
         match self.bytes > stored.clamp(FEW, MOST) {
-            true => Err(damaged(
+            true => Err(invalid_data(
                 "damaged: it has more names than the file system can hold",
             )),
             false => Ok(()),
         }
     }
-}
-
-fn damaged(text: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 /// A name in a directory.

@@ -34,6 +34,7 @@ mod disk;
 mod file;
 mod file_systems;
 mod interface;
+mod invalid;
 mod kernel;
 mod kernel_files;
 mod log;

@@ -6,6 +6,7 @@
 //! the server sends is checked: lengths are bounded, and a wrong number is an error.
 
 use crate::disk::Disk;
+use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
 use crate::net::messages::{acknowledgement, attribute, find_attribute, nested};
 use crate::net::{Net, TcpStream};
@@ -40,16 +41,12 @@ struct NbdExport {
     block: u32,
 }
 
-fn invalid(text: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, text.into())
-}
-
 fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     stream
         .read_exact(&mut bytes)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => invalid("the server has closed the connection"),
+            io::ErrorKind::UnexpectedEof => invalid_data("the server has closed the connection"),
             io::ErrorKind::WouldBlock => io::Error::from_raw_os_error(libc::ETIMEDOUT),
             _ => error,
         })?;
@@ -95,14 +92,14 @@ fn refusal(kind: u32, text: &[u8]) -> io::Error {
 /// Asks for an export. Afterwards the stream is in the transmission phase.
 fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<NbdExport> {
     if u64::from_be_bytes(number(stream)?) != GREETING {
-        return Err(invalid("there is no NBD server at this port"));
+        return Err(invalid_data("there is no NBD server at this port"));
     }
     if u64::from_be_bytes(number(stream)?) != OPTION {
-        return Err(invalid("the server speaks the old protocol only"));
+        return Err(invalid_data("the server speaks the old protocol only"));
     }
     let theirs = u16::from_be_bytes(number(stream)?);
     if theirs & FIXED_NEWSTYLE == 0 {
-        return Err(invalid("the server speaks the old protocol only"));
+        return Err(invalid_data("the server speaks the old protocol only"));
     }
     let ours = u32::from(theirs & (FIXED_NEWSTYLE | NO_ZEROES));
     let length = name.len() as u32;
@@ -128,23 +125,23 @@ fn answers(stream: &mut impl Read) -> io::Result<NbdExport> {
         let kind = u32::from_be_bytes(number(stream)?);
         let length = u32::from_be_bytes(number(stream)?);
         if magic != REPLY || option != OPT_GO || length > ANSWER {
-            return Err(invalid("the server has sent a malformed answer"));
+            return Err(invalid_data("the server has sent a malformed answer"));
         }
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
         match (kind, export) {
             (REP_ACK, Some((size, flags))) => return Ok(NbdExport { size, flags, block }),
-            (REP_ACK, None) => return Err(invalid("the server has not sent the disk's size")),
+            (REP_ACK, None) => return Err(invalid_data("the server has not sent the disk's size")),
             (REP_INFO, _) => match info(&data) {
                 Some((INFO_EXPORT, rest)) => export = Some(export_info(rest)?),
                 Some((INFO_BLOCK_SIZE, rest)) => block = block_size(rest)?,
                 _ => {}
             },
             (error, _) if error & REP_ERROR != 0 => return Err(refusal(error, &data)),
-            _ => return Err(invalid("the server has sent an unknown answer")),
+            _ => return Err(invalid_data("the server has sent an unknown answer")),
         }
     }
-    Err(invalid("the server has sent too many answers"))
+    Err(invalid_data("the server has sent too many answers"))
 }
 
 fn info(data: &[u8]) -> Option<(u16, &[u8])> {
@@ -154,14 +151,15 @@ fn info(data: &[u8]) -> Option<(u16, &[u8])> {
 
 fn export_info(data: &[u8]) -> io::Result<(u64, u16)> {
     let split = data.split_first_chunk();
-    let (size, flags) = split.ok_or_else(|| invalid("the server's description is too short"))?;
+    let (size, flags) =
+        split.ok_or_else(|| invalid_data("the server's description is too short"))?;
     let flags = flags
         .try_into()
-        .map_err(|_| invalid("the server's description has a wrong length"))?;
+        .map_err(|_| invalid_data("the server's description has a wrong length"))?;
     let size = u64::from_be_bytes(*size);
     match i64::try_from(size) {
         Ok(_) => Ok((size, u16::from_be_bytes(flags))),
-        Err(_) => Err(invalid("the server's disk is too large")),
+        Err(_) => Err(invalid_data("the server's disk is too large")),
     }
 }
 
@@ -171,7 +169,9 @@ fn block_size(data: &[u8]) -> io::Result<u32> {
     let block = least.unwrap_or(0).max(*BLOCKS.start());
     match BLOCKS.contains(&block) && block.is_power_of_two() {
         true => Ok(block),
-        false => Err(invalid(format!("the server's blocks have {block} bytes"))),
+        false => Err(invalid_data(format!(
+            "the server's blocks have {block} bytes"
+        ))),
     }
 }
 
@@ -264,7 +264,7 @@ impl Connection {
         .concat();
         let answer = generic(net, family, NBD_CMD_CONNECT, &attributes)?;
         let index = find_attribute(&answer, NBD_ATTR_INDEX).and_then(|value| value.first_chunk());
-        let index = index.ok_or_else(|| invalid("the kernel has not named the device"))?;
+        let index = index.ok_or_else(|| invalid_data("the kernel has not named the device"))?;
         Ok(Self {
             net: net.clone(),
             family,

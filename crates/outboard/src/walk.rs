@@ -25,6 +25,7 @@ mod pairs;
 pub use names::DirectoryNames;
 pub use pairs::{PairStep, PairWalk};
 
+use crate::invalid::invalid_data;
 use crate::Fd;
 use outboard_sys::libc;
 use std::collections::HashSet;
@@ -297,13 +298,13 @@ impl Walk {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let directory = parent.open_at(name, flags, 0)?;
         let stat = directory.stat()?;
-        let error = |text| Err(io::Error::new(io::ErrorKind::InvalidData, text));
         if self.follows_links {
             if self.levels.iter().any(|level| level.is(&stat)) {
-                return error("links lead to it from below: there would be no end");
+                let text = "links lead to it from below: there would be no end";
+                return Err(invalid_data(text));
             }
         } else if !self.entered.insert((stat.st_dev, stat.st_ino)) {
-            return error("the directory has two names");
+            return Err(invalid_data("the directory has two names"));
         }
         Ok((directory, stat))
     }

@@ -3,6 +3,7 @@
 //! it. No kept crate has nftables' messages, so they are written here (linux/netfilter/
 //! nf_tables.h): a batch of one datagram, whose changes the kernel makes all or not at all.
 
+use crate::invalid::invalid_data;
 use crate::net::messages::{acknowledgement, attribute, nested};
 use crate::net::netlink::describe;
 use crate::net::socket::Socket;
@@ -302,7 +303,7 @@ impl Batch {
 /// The errno of an NLMSG_ERROR.
 fn result(message: &[u8]) -> io::Result<()> {
     let text = "the kernel has sent another message than its result";
-    let other = || Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    let other = || Err(invalid_data(text));
     acknowledgement(message)?.unwrap_or_else(other)
 }
 

@@ -2,6 +2,7 @@
 //! Parts of netlink messages, for protocols that no crate has: attributes, and the message that
 //! acknowledges a request.
 
+use crate::invalid::invalid_data;
 use outboard_sys::libc;
 use std::io;
 
@@ -50,10 +51,7 @@ pub(crate) fn acknowledgement(message: &[u8]) -> io::Result<Option<io::Result<()
             let error = io::Error::from_raw_os_error(code.wrapping_neg());
             Ok(Some(Err(error)))
         }
-        _ => {
-            let text = "the kernel's answer is malformed";
-            Err(io::Error::new(io::ErrorKind::InvalidData, text))
-        }
+        _ => Err(invalid_data("the kernel's answer is malformed")),
     }
 }
 

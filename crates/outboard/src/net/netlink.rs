@@ -4,6 +4,7 @@
 //! The crate netlink-packet-route has the messages. The kernel answers a request while it is sent,
 //! so nothing here waits long. An error carries the kernel's explanation, if it has one.
 
+use crate::invalid::invalid_data;
 use crate::net::socket::Socket;
 use crate::net::Net;
 use netlink_packet_core::{
@@ -30,10 +31,7 @@ pub(crate) struct Netlink {
 }
 
 fn malformed(error: impl std::fmt::Display) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("netlink message: {error}"),
-    )
+    invalid_data(format!("netlink message: {error}"))
 }
 
 /// The error of a message, with the kernel's explanation. `None`: it acknowledges.
