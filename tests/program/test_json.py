@@ -427,7 +427,7 @@ def test_errors_of_writes_name_their_file(work, image, words, kind, path):
     (("ls", "NONE:/"), "not-found", "NONE"),
     (("info", "NONE"), "not-found", "NONE"),
     (("cp", "NONE:/file", "NEW"), "not-found", "NONE"),
-    (("cat", "NOISE:/file"), "not-a-file-system", "NOISE"),
+    (("stat", "NOISE:/file"), "not-a-file-system", "NOISE"),
     (("fsck", "NOISE"), "not-a-file-system", "NOISE"),
     (("resize", "NOISE", "8M"), "not-a-file-system", "NOISE"),
     (("stat", "IMAGE@7:/"), "not-found", "IMAGE@7"),
@@ -443,7 +443,8 @@ def test_errors_of_opening_name_the_image(work, image, words, kind, path):
             text = re.sub(rf"\b{name}\b", value, text)
         return text
 
-    error, = end(bad(*with_json([whole(word) for word in words])))["errors"]
+    code = 8 if words[0] == "fsck" else 1
+    error, = end(bad(*with_json([whole(word) for word in words]), code=code))["errors"]
     assert (error["kind"], error.get("path")) == (kind, whole(path)), error
 
 

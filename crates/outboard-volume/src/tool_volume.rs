@@ -21,6 +21,7 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::ToolFile;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A volume as a file for tools: in the image itself, in a private copy, or served by our kernel.
@@ -49,6 +50,11 @@ pub enum Fate {
 /// The name of an image's format, if its bytes are not those of a disk; checks that it can be
 /// written, if it will be.
 pub fn find_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
+    let format = read_format(session, file, write);
+    format.map_err(|error| error.about(file.as_os_str().as_bytes().to_vec()))
+}
+
+fn read_format(session: &Session, file: &Path, write: bool) -> Result<Option<&'static str>> {
     let failed = |error| cannot_open(file, &error);
     if write && undo::exists(file) {
         session.may_write(&file.display().to_string())?;
@@ -73,7 +79,8 @@ pub fn on_disk<T>(
     work: impl FnOnce(&Path) -> Result<T>,
 ) -> Result<T> {
     if find_format(session, file, write)?.is_none() {
-        let lock = ImageLock::take(file, write)?;
+        let lock = ImageLock::take(file, write)
+            .map_err(|error| error.about(file.as_os_str().as_bytes().to_vec()))?;
         let done = work(PlainPath::new(file)?.as_ref());
         return synced(&lock, write, &file.display().to_string()).and(done);
     }
@@ -86,6 +93,11 @@ pub fn on_disk<T>(
 impl ToolVolume {
     /// Finds the file system that a name means.
     pub fn find(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
+        let found = Self::find_named(session, name, write);
+        found.map_err(|error| error.about(name.operand()))
+    }
+
+    fn find_named(session: &mut Session, name: &ImageName, write: bool) -> Result<Self> {
         if find_format(session, &name.file, write)?.is_none() {
             let lock = ImageLock::take(&name.file, write)?;
             let image = Image::open(&name.file)?;
