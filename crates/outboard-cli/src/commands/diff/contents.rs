@@ -19,11 +19,21 @@ pub struct FilePair {
 /// An error, and of which of the two files.
 type OfOne<T> = Result<T, (usize, io::Error)>;
 
-pub fn same_contents(comparison: &Comparison, pair: &FilePair) {
+/// The buffers of one thread.
+pub struct CompareBuffers([Vec<u8>; 2]);
+
+impl CompareBuffers {
+    pub fn new() -> Self {
+        Self([vec![0; PIECE], vec![0; PIECE]])
+    }
+}
+
+/// Compares the contents of two files, and notes the first difference.
+pub fn same_contents(comparison: &Comparison, pair: &FilePair, buffers: &mut CompareBuffers) {
     if comparison.interrupt.asked() {
         return;
     }
-    match first_difference(comparison, pair) {
+    match first_difference(comparison, pair, &mut buffers.0) {
         Ok(None) => {}
         Ok(Some(offset)) => comparison.findings.differ(Difference {
             path: pair.path.clone(),
@@ -47,9 +57,12 @@ fn next_data(file: &Fd, offset: u64) -> Option<u64> {
     file.next_data(offset).unwrap_or(Some(offset))
 }
 
-fn first_difference(comparison: &Comparison, pair: &FilePair) -> OfOne<Option<u64>> {
+fn first_difference(
+    comparison: &Comparison,
+    pair: &FilePair,
+    buffers: &mut [Vec<u8>; 2],
+) -> OfOne<Option<u64>> {
     let files = [open(pair, 0)?, open(pair, 1)?];
-    let mut buffers = [vec![0; PIECE], vec![0; PIECE]];
     let mut offset = 0;
     while !comparison.interrupt.asked() {
         let data = files.each_ref().map(|file| next_data(file, offset));

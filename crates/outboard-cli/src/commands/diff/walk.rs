@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Goes through two trees side by side, and compares files that have the same path.
 
-use super::contents::{same_contents, FilePair};
+use super::contents::{same_contents, CompareBuffers, FilePair};
 use super::difference::{ComparedValue, Difference, What};
 use super::{is_excluded, Comparison, Ignored};
 use outboard::walk::{Entry, PairStep, PairWalk};
@@ -29,8 +29,9 @@ pub fn run(comparison: &Comparison, threads: u32) {
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
+                let mut buffers = CompareBuffers::new();
                 while let Some(pair) = queue.take() {
-                    same_contents(comparison, &pair);
+                    same_contents(comparison, &pair, &mut buffers);
                 }
             });
         }
