@@ -11,7 +11,7 @@ use crate::metadata::{FileType, Metadata};
 use crate::Fd;
 use outboard_sys::{libc, Entries};
 use std::collections::{HashSet, VecDeque};
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
@@ -90,12 +90,6 @@ impl DirEntry {
         OsStr::from_bytes(self.name.to_bytes())
     }
 
-    /// Its name, for calls of the kernel.
-    #[doc(hidden)]
-    pub fn file_name_c(&self) -> &CStr {
-        &self.name
-    }
-
     /// The number of its inode, as the directory has it.
     pub fn inode(&self) -> u64 {
         self.inode
@@ -107,12 +101,6 @@ impl DirEntry {
             FileType::Unknown => Ok(self.metadata()?.file_type()),
             known => Ok(known),
         }
-    }
-
-    /// The target of a symbolic link.
-    #[doc(hidden)]
-    pub fn read_link(&self) -> io::Result<CString> {
-        self.directory.read_link_at(&self.name)
     }
 
     /// Names of the extended attributes; of a symbolic link, its own.
