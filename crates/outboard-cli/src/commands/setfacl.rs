@@ -4,8 +4,10 @@
 //! The command line becomes a plan: steps that change each file's two lists, in order. Masks are
 //! computed after them, unless one was given.
 
+mod restore;
+
 use super::descend::{Descend, VisitedFile};
-use super::dump::{text_of, Dump, DumpSection};
+use super::dump::{text_of, Dump};
 use super::getfacl::{access_list, default_list};
 use super::writes_images;
 use clap::Args;
@@ -17,7 +19,6 @@ use outboard_transfer::accounts::{AccountNames, Accounts};
 use outboard_transfer::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, OsString};
-use std::io;
 use std::path::PathBuf;
 
 /// Change access control lists of files in an image
@@ -117,7 +118,7 @@ pub fn run(options: &SetfaclArgs, session: &mut Session) -> Result<()> {
         let mut known = None;
         return dump.restore(session, &options.places, true, |found, section| {
             let accounts = known.get_or_insert_with(|| Accounts::read_or_none(found.tree));
-            restore(found, section, accounts)
+            restore::restore(found, section, accounts)
         });
     }
     let texts = Texts::read(options)?;
@@ -416,95 +417,6 @@ fn write(found: &VisitedFile, attribute: &CStr, list: &Acl) -> Result<()> {
         },
     };
     done.map_err(|error| found.failed("change the access control list of", &error))
-}
-
-/// The comments of a dump's section about a file, without the entries.
-#[derive(Default)]
-struct Header {
-    owner: Option<u32>,
-    group: Option<u32>,
-    special: Option<u32>,
-}
-
-impl Header {
-    fn read(section: &DumpSection, accounts: &Accounts) -> Result<Self> {
-        let mut header = Self::default();
-        for (_, line) in &section.lines {
-            let line = String::from_utf8_lossy(line);
-            let known = |names: &AccountNames, name: &str| {
-                let id = names.id(name);
-                id.ok_or_else(|| wrong(&line, "the image knows no such name"))
-            };
-            if let Some(name) = line.strip_prefix("# owner: ") {
-                header.owner = Some(known(&accounts.users, name)?);
-            } else if let Some(name) = line.strip_prefix("# group: ") {
-                header.group = Some(known(&accounts.groups, name)?);
-            } else if let Some(letters) = line.strip_prefix("# flags: ") {
-                let bits = letters
-                    .chars()
-                    .zip([libc::S_ISUID, libc::S_ISGID, libc::S_ISVTX]);
-                let set = bits.filter(|(letter, _)| *letter != '-');
-                header.special = Some(set.fold(0, |mode, (_, bit)| mode | bit));
-            }
-        }
-        Ok(header)
-    }
-
-    /// The owner goes first: its change takes bits of the mode away, which come last.
-    fn set_owner(&self, found: &VisitedFile) -> io::Result<()> {
-        let owner = self.owner.unwrap_or(found.stat.st_uid);
-        let group = self.group.unwrap_or(found.stat.st_gid);
-        match (owner, group) == (found.stat.st_uid, found.stat.st_gid) {
-            true => Ok(()),
-            false => found.file.set_owner(owner, group),
-        }
-    }
-
-    fn set_special(&self, found: &VisitedFile) -> io::Result<()> {
-        let special = self.special.unwrap_or(0);
-        let mode = found.file.stat()?.st_mode & 0o7777;
-        match mode & 0o7000 == special {
-            true => Ok(()),
-            false => found.file.set_mode(mode & 0o777 | special),
-        }
-    }
-}
-
-fn restore(found: &VisitedFile, section: &DumpSection, accounts: &Accounts) -> Result<()> {
-    let header = Header::read(section, accounts)?;
-    let lines: Vec<String> = section
-        .lines
-        .iter()
-        .map(|(_, line)| String::from_utf8_lossy(line).into_owned())
-        .collect();
-    let mut access = Acl::default();
-    let mut default = Acl::default();
-    for text in entries(&lines) {
-        let (kind, who, wish) = entry(&text, accounts)?;
-        let wish = wish.ok_or_else(|| wrong(&text, "it has no permissions"))?;
-        match kind {
-            Kind::Access => access.set(who, wish.permissions),
-            Kind::Default => default.set(who, wish.permissions),
-        }
-    }
-    for list in [&access, &default] {
-        if let Some(why) = list.problem().filter(|_| !list.is_empty()) {
-            let place = found.place.shown();
-            return Err(Error::known(
-                ErrorKind::Usage,
-                format!("no list for {place}: {why}"),
-            ));
-        }
-    }
-    let failed = |error: io::Error| found.failed("change the owner or mode of", &error);
-    header.set_owner(found).map_err(failed)?;
-    if !access.is_empty() {
-        write(found, ACCESS, &access)?;
-    }
-    if found.kind() == libc::S_IFDIR {
-        write(found, DEFAULT, &default)?;
-    }
-    header.set_special(found).map_err(failed)
 }
 
 #[cfg(test)]
