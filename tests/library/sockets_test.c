@@ -102,21 +102,69 @@ static void send_text(int fd, const char *text)
 	CHECK_EQUAL(OK(write(fd, text, strlen(text))), (long)strlen(text));
 }
 
+/* As far as the host allows it. Returns the limit. */
+static int raise_limit(rlim_t wanted)
+{
+	struct rlimit limit;
+
+	OK(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+	OK(setrlimit(RLIMIT_NOFILE, &limit));
+	return (int)limit.rlim_cur;
+}
+
 /* The host's limit counts, and no other one. */
 static void test_limit(void)
 {
-	struct rlimit limit;
-	int last = -1;
+	int limit = raise_limit(6000), last = -1;
 
-	OK(getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = limit.rlim_max < 6000 ? limit.rlim_max : 6000;
-	OK(setrlimit(RLIMIT_NOFILE, &limit));
 	for (int fd = 0; fd >= 0; last = fd < 0 ? last : fd)
 		fd = socket(AF_INET, SOCK_DGRAM, 0);
 	CHECK_EQUAL(errno, EMFILE);
-	CHECK_EQUAL(last, (int)limit.rlim_cur - 1);
+	CHECK_EQUAL(last, limit - 1);
 	OK(close(last));
 	CHECK_EQUAL(OK(socket(AF_INET, SOCK_DGRAM, 0)), last);
+}
+
+#define ORPHANS 4500
+#define ORPHAN_BYTES 20000
+
+/* A client that takes few bytes before it reads. */
+static int slow_client(const struct sockaddr_in *address)
+{
+	int fd = (int)OK(socket(AF_INET, SOCK_STREAM, 0)), room = 2048;
+
+	OK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)));
+	OK(connect(fd, (const struct sockaddr *)address, sizeof(*address)));
+	return fd;
+}
+
+/* A server closes connections whose clients do not have all data yet. They get the rest. */
+static void test_orphans(void)
+{
+	static char bytes[ORPHAN_BYTES];
+	static int clients[ORPHANS];
+	struct sockaddr_in address;
+	int server;
+
+	raise_limit(ORPHANS + 100);
+	server = listener(&address);
+	for (int i = 0; i < ORPHANS; i++) {
+		int fd;
+
+		clients[i] = slow_client(&address);
+		fd = (int)OK(accept(server, NULL, NULL));
+		memset(bytes, i, sizeof(bytes));
+		CHECK_EQUAL(write(fd, bytes, sizeof(bytes)), ORPHAN_BYTES);
+		OK(close(fd));
+	}
+	for (int i = 0; i < ORPHANS; i++) {
+		CHECK_EQUAL(OK(recv(clients[i], bytes, sizeof(bytes), MSG_WAITALL)), ORPHAN_BYTES);
+		for (int at = 0; at < ORPHAN_BYTES; at++)
+			CHECK_EQUAL(bytes[at], (char)i);
+		CHECK_EQUAL(OK(read(clients[i], bytes, 1)), 0);
+		OK(close(clients[i]));
+	}
 }
 
 static void test_descriptors(void)
@@ -580,7 +628,7 @@ static const struct {
 	{ "sendfile", test_sendfile },	     { "signals", test_signals },
 	{ "closed-peer", test_closed_peer }, { "threads", test_threads },
 	{ "port", test_port },		     { "drain", test_drain },
-	{ "limit", test_limit },
+	{ "limit", test_limit },	     { "orphans", test_orphans },
 };
 
 int main(int count, char **arguments)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints how much memory the kernel's sockets may use, as Linux's settings say. Argument: the
- * kernel's memory in MB.
+ * Prints how much memory the kernel's sockets may use, and how many of them may wait, as Linux's
+ * settings say. Argument: the kernel's memory in MB.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 
 #include "client.h"
 
-static void print_setting(const char *name)
+static void print_setting(const char *directory, const char *name)
 {
 	char path[64], text[128];
 	long descriptor, length;
 
-	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/%s", name);
+	snprintf(path, sizeof(path), "/proc/sys/%s/%s", directory, name);
 	descriptor = OK(ob_sys_open(path, O_RDONLY, 0));
 	length = OK(ob_sys_read((int)descriptor, text, sizeof(text) - 1));
 	OK(ob_sys_close((int)descriptor));
@@ -30,11 +30,13 @@ int main(int count, char **arguments)
 	config.memory = strtoull(arguments[1], NULL, 10) << 20;
 	CHECK(!ob_boot(&config));
 	OK(ob_sys_mount("none", "/proc", "proc", 0, NULL));
-	print_setting("tcp_mem");
-	print_setting("udp_mem");
-	print_setting("tcp_rmem");
-	print_setting("tcp_wmem");
-	print_setting("tcp_max_orphans");
+	print_setting("net/ipv4", "tcp_mem");
+	print_setting("net/ipv4", "udp_mem");
+	print_setting("net/ipv4", "tcp_rmem");
+	print_setting("net/ipv4", "tcp_wmem");
+	print_setting("net/ipv4", "tcp_max_orphans");
+	print_setting("net/ipv4", "tcp_max_tw_buckets");
+	print_setting("fs/epoll", "max_user_watches");
 	CHECK(!ob_halt());
 	return 0;
 }

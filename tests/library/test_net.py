@@ -38,7 +38,10 @@ def test_sockets_may_use_memory_that_is_still_to_come(work, megabytes):
     assert settings["udp_mem"][1] == pages // 8
     assert settings["tcp_rmem"][2] == max(128 << 10, min(6 << 20, share))
     assert settings["tcp_wmem"][2] == max(64 << 10, min(4 << 20, share))
-    assert settings["tcp_max_orphans"] == [min(megabytes * 8, 8192) // 2]
+    assert settings["tcp_max_orphans"] == [megabytes * 4]
+    assert settings["tcp_max_tw_buckets"] == [megabytes * 4]
+    # One of them takes less than 256 bytes.
+    assert settings["max_user_watches"][0] > (megabytes << 20) // 25 // 256
 
 
 @pytest.mark.needs("ip", "unshare")

@@ -4,17 +4,22 @@ option of the compiler. Their files are the host's.
 """
 
 import os
+import resource
 import socket
 import subprocess
+import sys
 
 import pytest
 
 from library.test_capi import FLAGS, HERE, LIBRARIES, pkg_config, run
 from support import debian
+from support import lighttpd as lighttpd_build
+from support import net_namespaces
+from support.patience import wait_until
 
 INCLUDE = ("-include", "outboard/sockets.h")
 CASES = ["descriptors", "calls", "datagrams", "poll", "select", "epoll", "sendfile", "signals",
-         "closed-peer", "threads", "limit"]
+         "closed-peer", "threads", "limit", "orphans"]
 TEXT = "contents of the file"
 
 
@@ -133,19 +138,11 @@ def test_netcat(work):
 
 @pytest.fixture(name="lighttpd", scope="module")
 def fixture_lighttpd(tmp_path_factory):
-    """Debian's lighttpd, unmodified."""
+    """Debian's lighttpd as a local client."""
     directory = str(tmp_path_factory.mktemp("lighttpd"))
-    tree = debian.source("lighttpd", directory)
-    without = [f"--without-{name}" for name in ("pcre2", "pcre", "zlib", "bzip2", "brotli", "zstd",
-                                                "openssl")]
-    subprocess.run(["./configure", "-q", "--disable-dependency-tracking", *without], cwd=tree,
-                   check=True, capture_output=True, timeout=600)
-    flags = " ".join(["-O1", "-w", *INCLUDE, *pkg_config("--cflags")])
-    libraries = " ".join([local_client(directory), *pkg_config("--libs"), "-pthread"])
-    subprocess.run(["make", "-s", "-j2", "-C", "src", "parsers", "versionstamp", "lighttpd",
-                    f"CFLAGS={flags}", f"LIBS={libraries}"], cwd=tree, check=True,
-                   capture_output=True, timeout=600)
-    return os.path.join(tree, "src", "lighttpd")
+    return lighttpd_build.build(
+        directory, ["-O1", *INCLUDE, *pkg_config("--cflags")],
+        [local_client(directory), *pkg_config("--libs"), "-pthread"])
 
 
 @pytest.mark.needs("apt-get", "dpkg-source", "make", "gcc")
@@ -155,11 +152,8 @@ def test_lighttpd(work, lighttpd, waits):
     os.mkdir(f"{work}/root")
     with open(f"{work}/root/file.bin", "wb") as stream:
         stream.write(contents)
-    with open(f"{work}/config", "w", encoding="ascii") as stream:
-        stream.write(f'server.document-root = "{work}/root"\nserver.bind = "127.0.0.1"\n'
-                     f'server.port = 8080\nserver.event-handler = "{waits}"\n'
-                     f'server.errorlog = "{work}/log"\n')
-    done, answer = request(lighttpd, "-D", "-f", f"{work}/config", port=8080, LOCAL_TIMES="20",
+    config = lighttpd_build.configure(work, f"{work}/root", "127.0.0.1", event_handler=waits)
+    done, answer = request(lighttpd, "-D", "-f", config, port=8080, LOCAL_TIMES="20",
                            text="GET /file.bin HTTP/1.0\r\n\r\n", answer=f"{work}/answer")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 OK"), (head, done.stderr)
@@ -167,3 +161,53 @@ def test_lighttpd(work, lighttpd, waits):
     # SIGTERM ended its wait, and it cleaned up.
     with open(f"{work}/log", encoding="utf-8") as stream:
         assert "server stopped" in stream.read()
+
+
+@pytest.fixture(name="tap")
+def fixture_tap():
+    """A network namespace with a tap interface, for many connections: docs/net.md."""
+    if not os.path.exists("/dev/net/tun"):
+        pytest.skip("the host has no /dev/net/tun")
+    with net_namespaces.new("tap") as namespace:
+        namespace.ip("tuntap", "add", "dev", "tap0", "mode", "tap")
+        namespace.ip("address", "add", "10.9.0.1/24", "dev", "tap0")
+        namespace.ip("link", "set", "tap0", "txqueuelen", "10000", "up")
+        yield namespace
+
+
+def answers(namespace, address):
+    """Does a server listen there?"""
+    with namespace.new_socket(socket.AF_INET, socket.SOCK_STREAM) as client:
+        return client.connect_ex((address, 8080)) == 0
+
+
+def complaints(path):
+    """Lines of lighttpd's log about what failed."""
+    usual = ("server started", "server stopped", "[note]")
+    with open(path, encoding="utf-8") as stream:
+        return [line for line in stream if not any(text in line for text in usual)]
+
+
+@pytest.mark.needs("apt-get", "dpkg-source", "make", "gcc", "ip")
+@pytest.mark.needs_root
+@pytest.mark.parametrize("requests", [1, 3], ids=["closed", "kept-alive"])
+@pytest.mark.parametrize("connections", [4000, pytest.param(10000, marks=pytest.mark.long)])
+def test_many_connections_at_once(work, lighttpd, tap, connections, requests):
+    """All are open before the first request. Each request gets its file."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * connections:
+        pytest.skip("the host allows too few descriptors")
+    os.mkdir(f"{work}/root")
+    for number in range(20):
+        with open(f"{work}/root/{number}", "wb") as stream:
+            stream.write(os.urandom(100 + 2000 * number))
+    config = lighttpd_build.configure(work, f"{work}/root", "10.9.0.2", connections)
+    environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES,
+                   "OUTBOARD_NET": "tap:tap0,ip=10.9.0.2/24"}
+    with subprocess.Popen(tap.command(lighttpd, "-D", "-f", config), env=environment) as server:
+        wait_until(lambda: answers(tap, "10.9.0.2"), "the server listens")
+        done = tap.run(sys.executable, os.path.join(HERE, "http_load.py"), "10.9.0.2", "8080",
+                       connections, requests, f"{work}/root", timeout=600)
+        server.terminate()
+        server.wait(timeout=60)
+    assert int(done.stdout) == connections * requests
+    assert not complaints(f"{work}/log")

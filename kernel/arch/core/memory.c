@@ -7,6 +7,7 @@
  */
 #include <linux/gfp.h>
 #include <linux/export.h>
+#include <linux/kernel.h>
 #include <linux/memblock.h>
 #include <linux/memory.h>
 #include <linux/mm.h>
@@ -194,4 +195,21 @@ unsigned long __wrap_nr_free_buffer_pages(void);
 unsigned long __wrap_nr_free_buffer_pages(void)
 {
 	return PHYS_PFN(ob_machine.memory);
+}
+
+void __real_si_meminfo(struct sysinfo *info);
+void __wrap_si_meminfo(struct sysinfo *info);
+
+/*
+ * Linux derives the most watches of epoll, inotify and fanotify from this, once, at boot. Later the
+ * total has the memory that may come: grow.c.
+ *
+ * Dodge si_meminfo: the most watches of epoll, inotify and fanotify follow from the memory that
+ * there may be, not from that at boot.
+ */
+void __wrap_si_meminfo(struct sysinfo *info)
+{
+	__real_si_meminfo(info);
+	if (system_state < SYSTEM_RUNNING)
+		info->totalram = PHYS_PFN(ob_machine.memory);
 }

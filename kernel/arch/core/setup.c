@@ -3,6 +3,7 @@
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
 #include <linux/init.h>
+#include <linux/log2.h>
 #include <linux/memblock.h>
 #include <linux/of_fdt.h>
 #include <linux/printk.h>
@@ -10,6 +11,7 @@
 #include <linux/reboot.h>
 #include <linux/regset.h>
 #include <linux/seq_file.h>
+#include <net/tcp.h>
 #include <asm/setup.h>
 #include "deferred.h"
 #include "memory.h"
@@ -17,10 +19,18 @@
 
 /* More would cost each kernel more than 200 KB of memory at boot. */
 #define OB_TCP_ENTRIES_MOST 8192
+/* The largest table of connections that Linux makes. */
+#define OB_TCP_ENTRIES_LINUX (512 * 1024)
 
 static char ob_command_line[COMMAND_LINE_SIZE];
 
 void (*pm_power_off)(void);
+
+/* Linux makes one for each 128 KB of memory. */
+static u64 __init ob_tcp_entries(void)
+{
+	return min_t(u64, roundup_pow_of_two(ob_machine.memory >> 17), OB_TCP_ENTRIES_LINUX);
+}
 
 /*
  * Words that every boot gets. The program's own words follow, and win.
@@ -33,11 +43,11 @@ void (*pm_power_off)(void);
  * are asked, of which those that idle need not answer, and the others do soon (V5).
  * Dodge loglevel: the program says what it wants to hear.
  * Dodge thash_entries: TCP's table of connections follows from the memory that there may be, not
- * from that at boot. The most connections that wait for their end follow from the table.
+ * from that at boot. Of much memory it takes less than Linux would.
  */
 static void __init ob_command_line_setup(void)
 {
-	u64 connections = min_t(u64, ob_machine.memory >> 17, OB_TCP_ENTRIES_MOST);
+	u64 connections = min_t(u64, ob_tcp_entries(), OB_TCP_ENTRIES_MOST);
 	size_t length;
 
 	length = scnprintf(ob_command_line, COMMAND_LINE_SIZE,
@@ -68,6 +78,20 @@ void __init setup_arch(char **command_line)
 	if (IS_ENABLED(CONFIG_OF_EARLY_FLATTREE))
 		unflatten_device_tree();
 }
+
+/*
+ * Linux lets half as many connections wait for their end as its table has entries. It resets those
+ * beyond, which lose the data that the peer does not have yet. Here the table is smaller.
+ */
+static int __init ob_tcp_limits_set(void)
+{
+	if (!IS_ENABLED(CONFIG_INET))
+		return 0;
+	sysctl_tcp_max_orphans = ob_tcp_entries() / 2;
+	init_net.ipv4.tcp_death_row.sysctl_max_tw_buckets = ob_tcp_entries() / 2;
+	return 0;
+}
+late_initcall(ob_tcp_limits_set);
 
 void __init trap_init(void)
 {
