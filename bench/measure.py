@@ -25,6 +25,7 @@ from many_files import many_files
 from network import network
 from support import images
 from tar_in_out import tar_in_out
+from web_server import web_server
 
 MEGABYTE = 1 << 20
 # Of a benchmark that is recorded: a median of fewer rounds says little.
@@ -495,7 +496,7 @@ BENCHMARKS = {
     "latency": latency, "listing": listing, "big_read": big_read, "copy_tree": copy_tree,
     "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
     "many_files": many_files, "boot": boot, "instances": instances, "snapshot": snapshot,
-    "network": network
+    "network": network, "web_server": web_server
 }
 
 
