@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -92,6 +93,12 @@ static inline int raw_fcntl(int fd, int command, long argument)
 static inline int raw_ppoll(struct pollfd *fds, unsigned long count, struct timespec *timeout)
 {
 	return (int)syscall(SYS_ppoll, fds, count, timeout, NULL, 8ul);
+}
+
+/* The time-out is in milliseconds; -1: none. */
+static inline int raw_epoll_wait(int fd, struct epoll_event *events, int most, int timeout)
+{
+	return (int)syscall(SYS_epoll_pwait, fd, events, (long)most, timeout, NULL, 8ul);
 }
 
 static inline int raw_fdatasync(int fd)

@@ -179,14 +179,14 @@ static bool has_bits(const uint32_t *word, uint32_t bits)
 
 int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end)
 {
-	bool found;
+	bool found = false;
 
 	if (!__atomic_load_n(&host->virtio.polled, __ATOMIC_RELAXED))
 		return -ENODEV;
-	do {
+	while (!found && ob_host_clock_monotonic(host) < end) {
 		poll_all(host, false);
 		found = has_bits(word, bits);
-	} while (!found && ob_host_clock_monotonic(host) < end);
+	}
 	poll_all(host, true);
 	return found;
 }

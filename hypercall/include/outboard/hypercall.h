@@ -597,9 +597,11 @@ void ob_host_virtio_close(struct ob_host *host, uint32_t device);
  * The calling thread waits without sleeping, until the word has one of the bits, or until the time
  * `end` of the monotonic clock. Meanwhile it does what threads of devices would do: it hands over
  * what has arrived, and calls ob_kernel_interrupt(). So an answer that comes soon needs no thread
- * to be woken. 1: the word has one of the bits. 0: the time is over. -ENODEV: no device can be
- * served like that, and the call returned at once. Never called with a vCPU held. Needs 8 KB of
- * stack.
+ * to be woken. A device may stay with threads that call here again and again; its own thread then
+ * looks late. A thread that is about to sleep, and that has not waited here, calls with `end` 0:
+ * the devices' threads take over. 1: the word has one of the bits. 0: the time is over. -ENODEV: no
+ * device can be served like that, and the call returned at once. Never called with a vCPU held.
+ * Needs 8 KB of stack.
  */
 int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two halves of the tap back-end:
+ * The parts of the tap back-end:
  *
- *   tap.c	frames and threads
- *   tap_open.c	finds, opens and tests an interface, and says why it cannot
+ *   tap.c		sends frames; starts and ends
+ *   tap_receive.c	who receives: the queue's thread, or one that waits for the kernel
+ *   tap_open.c		finds, opens and tests an interface, and says why it cannot
  */
 #ifndef OUTBOARD_POSIX_NET_TAP_H
 #define OUTBOARD_POSIX_NET_TAP_H
@@ -13,16 +14,58 @@
 #include "backend.h"
 #include "spin.h"
 
+/*
+ * The taker of a queue is the thread that reads from the tap.
+ *
+ *   taker		the queue's thread	it is
+ *   TAP_THREAD		runs			the queue's thread
+ *   TAP_NOBODY		a frame wakes it	nobody
+ *   TAP_POLLERS	sleeps			threads that wait for the kernel
+ *   TAP_LOOKS		sleeps			one of these threads, which looks now
+ *
+ *   from		to		by
+ *   TAP_THREAD		TAP_NOBODY	the queue's thread, if the tap was empty
+ *   TAP_THREAD		TAP_POLLERS	the same, if frames came, unless a thread that waited has
+ *					gone to sleep since
+ *   TAP_NOBODY		TAP_THREAD	the same, if a frame or a notice woke it
+ *   TAP_NOBODY		TAP_LOOKS	a thread that begins to poll
+ *   TAP_POLLERS	TAP_LOOKS	a thread that polls
+ *   TAP_LOOKS		TAP_POLLERS	the same one, after the look; also after the last look, if
+ *					the tap stays with threads that poll
+ *   TAP_LOOKS		TAP_NOBODY	the same one, after its last look
+ *   TAP_POLLERS	TAP_THREAD	the queue's thread, if none has looked for a while, or if it
+ *					got a notice
+ *
+ * After a change to TAP_NOBODY the same thread arms the tap, which finds a frame that is there. A
+ * wake-up that comes too late finds another taker, who arms the tap again.
+ */
+enum ob_tap_taker {
+	TAP_THREAD,
+	TAP_NOBODY,
+	TAP_POLLERS,
+	TAP_LOOKS
+};
+
 struct ob_tap_queue {
 	struct ob_tap *tap;
 	unsigned int number;
 	int fd;			/* of the tap; -1: not open */
 	int event;		/* an eventfd that ends the thread's sleep; -1: not open */
+	int waiting;		/* an epoll instance of both; -1: not open */
 	bool has_thread;
 	uint64_t thread;
 	struct ob_spin spin;
 	bool wanted;		/* the kernel uses this queue; atomic */
 	bool attached;		/* the interface uses this queue; atomic */
+	bool called;		/* the thread has got a notice; atomic */
+	bool poll_wanted;	/* a thread wants to poll: do not spin; atomic */
+	bool left;		/* a thread went to sleep since the last frame came; atomic */
+	uint32_t taker;		/* enum ob_tap_taker; atomic */
+	/* Of the taker. */
+	uint32_t looks;		/* of threads that poll; atomic */
+	uint32_t streak;	/* waits of such threads, since one in which no frame came */
+	bool polled;		/* a frame came in this wait */
+	bool staying;		/* TAP_POLLERS, although none of them may be there; atomic */
 };
 
 struct ob_tap {
@@ -51,5 +94,13 @@ int ob_tap_open_interface(struct ob_tap *tap, const struct ob_net_request *reque
 int ob_tap_set_offloads(struct ob_tap *tap, uint64_t features);
 /* Attaches the queue to the interface, or detaches it. 0 or -errno. */
 int ob_tap_attach(struct ob_tap_queue *queue, bool attach);
+
+/* tap_receive.c: what the queue's thread runs. Takes the queue. */
+void ob_tap_work(void *queue);
+/* A state of the queue has changed: wakes its thread. Does not block. */
+void ob_tap_notify(struct ob_tap_queue *queue);
+void ob_tap_notify_all(struct ob_tap *tap);
+/* The back-end's operation. */
+void ob_tap_poll(struct ob_net_backend *backend, bool is_last);
 
 #endif

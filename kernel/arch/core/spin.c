@@ -7,8 +7,9 @@
  *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
  *               lately, or as many threads spin as
  *               there are processors; never with
- *               one processor. With virtio devices
- *               60 us, in which it serves them
+ *               one processor. A client with
+ *               virtio devices 60 us, in which it
+ *               serves them
  *   a lock      6 looks, with pauses between          takes interrupts if they are on, has the host
  *                                                     run others, and looks again
  *   cpu_relax   takes interrupts each time, if they   every 128th time: has the host run others
@@ -55,36 +56,61 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 }
 
 /*
- * Spins for a while. Returns whether the word has one of the bits. The answer may come through a
- * device of the host, whose thread need not wake if this one serves the device.
+ * Spins for a while. Returns whether the word has one of the bits. A client's answer may come
+ * through a device of the host, whose thread need not wake if this one serves the device.
  */
 static bool ob_spin(const u32 *word, u32 bits)
 {
 	u64 now = ob_host_clock_monotonic(ob_host);
 	int found = -ENODEV;
 
-	if (READ_ONCE(ob_machine.virtio_devices))
+	if (READ_ONCE(ob_machine.virtio_devices) && ob_this_thread->kind == OB_THREAD_CLIENT)
 		found = ob_host_virtio_poll(ob_host, word, bits, now + OB_PATIENCE_DEVICES);
 	return found < 0 ? ob_spin_until(word, bits, now + OB_PATIENCE) : found;
 }
 
-/* Spins for a while, if that is worth it, until the word has one of the bits. */
-void ob_spin_for_bits(const u32 *word, u32 bits)
+/* Spins, unless that was in vain lately or enough others spin. */
+static bool ob_spin_if_useful(const u32 *word, u32 bits)
 {
 	struct ob_spinning __ob_tls *mine = &ob_this_thread->spinning;
+	bool found = false;
 
 	if (mine->waits_to_skip) {
 		mine->waits_to_skip--;
-		return;
+		return false;
 	}
 	if (atomic_inc_return(&ob_machine.spinners) <= ob_machine.spinners_max) {
-		if (ob_spin(word, bits))
-			mine->reluctance = 0;
-		else
-			mine->reluctance = min((u32)mine->reluctance * 2 + 1, OB_RELUCTANCE_MOST);
+		found = ob_spin(word, bits);
+		mine->reluctance = found ? 0 : min((u32)mine->reluctance * 2 + 1,
+						   OB_RELUCTANCE_MOST);
 		mine->waits_to_skip = mine->reluctance;
 	}
 	atomic_dec(&ob_machine.spinners);
+	return found;
+}
+
+/* Does each vCPU idle? Then no client's thread comes back soon. */
+static bool ob_all_idle(void)
+{
+	unsigned int cpu;
+
+	for_each_online_cpu(cpu)
+		if (!READ_ONCE(ob_vcpus[cpu].watcher_baton))
+			return false;
+	return true;
+}
+
+/*
+ * Spins for a while, if that is worth it, until the word has one of the bits. Else the thread is
+ * about to sleep: threads of devices look from now on. A busy client looks itself when it waits, so
+ * a carrier leaves the devices to it.
+ */
+void ob_spin_for_bits(const u32 *word, u32 bits)
+{
+	if (ob_spin_if_useful(word, bits) || !READ_ONCE(ob_machine.virtio_devices))
+		return;
+	if (ob_this_thread->kind == OB_THREAD_CLIENT || ob_all_idle())
+		ob_host_virtio_poll(ob_host, word, bits, 0);
 }
 
 /*
