@@ -132,6 +132,50 @@ static void test_idle(void)
 	leave(b);
 }
 
+static long sleeps_of(pid_t thread)
+{
+	static const char name[] = "\nvoluntary_ctxt_switches:";
+	char file[64], text[4096];
+	int fd;
+	ssize_t size;
+
+	snprintf(file, sizeof(file), "/proc/self/task/%d/status", thread);
+	fd = open(file, O_RDONLY);
+	CHECK(fd >= 0);
+	size = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	CHECK(size > 0);
+	text[size] = '\0';
+	CHECK(strstr(text, name));
+	return atol(strstr(text, name) + sizeof(name) - 1);
+}
+
+/* A port that its kernel does not use looks at the file every four seconds only. */
+static void test_unused(void)
+{
+	struct member *a = join(1);
+	struct ob_hub *hub = (struct ob_hub *)a->hub;
+	pid_t thread = 0, child = start("stay", 3);
+	long before;
+
+	wait_for_common(a, 3, 1);
+	send_to(a, ALL, 100);
+	for (int i = 0; i < 10 * SECONDS && __atomic_load_n(&hub->used, __ATOMIC_SEQ_CST); i++)
+		usleep(1000);
+	CHECK(!hub->used);
+	CHECK_EQUAL(threads_named("outboard-hub", &thread), 1);
+	before = sleeps_of(thread);
+	sleep(3);
+	CHECK(sleeps_of(thread) - before <= 1);
+	/* It looks for ports that ended when the kernel uses it again. */
+	end(child);
+	before = sleeps_of(thread);
+	send_to(a, ALL, 100);
+	wait_for_peers(a, 0);
+	CHECK(sleeps_of(thread) > before);
+	leave(a);
+}
+
 /* A frame wakes a thread that sleeps: without that, each would wait for up to a second. */
 static void test_wake(void)
 {
@@ -504,6 +548,7 @@ static const struct test tests[] = {
 	{ "addresses", test_addresses, false },
 	{ "load", test_load, false },
 	{ "idle", test_idle, false },
+	{ "unused", test_unused, false },
 	{ "wake", test_wake, false },
 	{ "poll", test_poll, false },
 	{ "last-look", test_last_look, false },

@@ -36,12 +36,13 @@
  *	receiver reads no byte outside the ring, and the sender writes none. Contents of a frame
  *	may change while it is copied; the kernel checks its own copy.
  *  H4	Nobody waits for another port, but for an interval: a sender drops, a receiver sleeps a
- *	second at most, and a port that joins waits for the file's lock for two.
+ *	second at most while its kernel uses the port, else four, and a port that joins waits for
+ *	the file's lock for two.
  *  H5	After a peer broke the protocol, nothing is read from that use of its port.
  *  H6	A bell has a hint only. A bell that lies costs the owner time: at most one look at the
- *	file in ten milliseconds, and a wake-up a second late.
+ *	file in ten milliseconds, and a wake-up that is late by the receiver's sleep (H4).
  *  H7	An entry of the file is a hint only: the memory has the number, and the lock says whether
- *	the port is in use. A port repairs its own entry within a second.
+ *	the port is in use. A port repairs its own entry at its next look (H4).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -71,9 +72,9 @@
 
 #define MTU_LEAST 68u
 
-/* Entries of other ports that somebody overwrote are correct again after a second. */
-#define TRIES 15
+/* Entries of other ports that somebody overwrote are correct again by then. */
 #define TRY_NSEC 100000000l
+#define TRIES (OB_HUB_SECONDS_UNUSED * 10 + 5)
 
 static void close_descriptors(struct ob_hub *hub)
 {

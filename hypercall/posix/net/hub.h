@@ -22,6 +22,8 @@
 #define OB_HUB_PORTS 64
 #define OB_HUB_RING_BYTES (4ul << 20)
 #define OB_HUB_MTU_MOST 65521u
+/* How often a port looks at the file while its kernel does not use it. */
+#define OB_HUB_SECONDS_UNUSED 4
 
 /* ---- the file -------------------------------------------------------------- */
 
@@ -152,6 +154,8 @@ struct ob_hub {
 	uint64_t touched;		/* ports that got frames in this batch; of that thread */
 	uint32_t taker;			/* enum ob_hub_taker; atomic */
 	bool wanted;			/* a thread wants to poll: do not spin; atomic */
+	/* The kernel has sent or polled since the last look at the file; atomic. */
+	bool used;
 	/* Of the taker. */
 	uint64_t present;		/* a bit for each peer */
 	struct ob_hub_peer *retired;
@@ -216,6 +220,8 @@ bool ob_hub_has_frame(struct ob_hub *hub, unsigned int port);
 int ob_hub_take(struct ob_hub *hub, unsigned int port, size_t *length);
 /* Wakes the thread of a port that may be asleep. */
 void ob_hub_ring_bell(struct ob_hub_bell *bell);
+/* The kernel uses the port. If it did not for a while, the port's thread sleeps for less now. */
+void ob_hub_use(struct ob_hub *hub);
 
 /* hub_learn.c: -1: unknown. */
 int ob_hub_learn_find(const struct ob_hub *hub, const unsigned char address[6]);

@@ -42,6 +42,13 @@ void ob_hub_ring_bell(struct ob_hub_bell *bell)
 	syscall(SYS_futex, &bell->rings, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
+void ob_hub_use(struct ob_hub *hub)
+{
+	if (!__atomic_load_n(&hub->used, __ATOMIC_RELAXED) &&
+	    !__atomic_exchange_n(&hub->used, true, __ATOMIC_SEQ_CST))
+		ob_hub_ring_bell(hub->bell);
+}
+
 /* Wakes the peer once each time it sleeps. */
 static void announce(struct ob_hub_peer *peer)
 {
@@ -195,6 +202,7 @@ void ob_hub_transmit_end(struct ob_net_backend *backend, unsigned int queue)
 	struct ob_hub *hub = (struct ob_hub *)backend;
 
 	(void)queue;
+	ob_hub_use(hub);
 	__atomic_store_n(&hub->transmitting, 1, __ATOMIC_SEQ_CST);
 	for (; hub->touched; hub->touched &= hub->touched - 1) {
 		unsigned int port = (unsigned int)__builtin_ctzll(hub->touched);

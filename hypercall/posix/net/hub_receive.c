@@ -3,8 +3,9 @@
  * Hub: who receives. hub.h has the states.
  *
  * The port's thread takes frames from all peers in turn. If there are none it looks again for a
- * short time, then sleeps until a peer rings the bell. Once a second, and when a peer reports a
- * change, it looks at the file for ports that came and went.
+ * short time, then sleeps until a peer rings the bell. When a peer reports a change, it looks at the
+ * file for ports that came and went. It also looks each second in which the kernel has used the
+ * port, and every four seconds if not: ports that nobody uses cost no time.
  *
  * A client's thread that waits for the kernel looks for frames, too: no thread has to wake for the
  * answer that it waits for. The port's thread leaves that to it, and sleeps.
@@ -34,6 +35,7 @@
 #define LATE_NSEC NSEC_PER_MSEC
 /* Peers that end without notice are found by then. A lost wake-up is made up for, too. */
 #define SLEEP_NSEC NSEC_PER_SEC
+#define SLEEP_UNUSED_NSEC (OB_HUB_SECONDS_UNUSED * NSEC_PER_SEC)
 
 #define SECONDS_OF_AGE 64
 
@@ -85,9 +87,11 @@ static uint32_t changes(const struct ob_hub *hub)
 
 static uint64_t time_of_look(const struct ob_hub *hub)
 {
-	bool soon = changes(hub) != hub->changes_seen || hub->look_soon;
-
-	return hub->last_look + (soon ? LOOK_AGAIN_NSEC : SLEEP_NSEC);
+	if (changes(hub) != hub->changes_seen || hub->look_soon)
+		return hub->last_look + LOOK_AGAIN_NSEC;
+	if (__atomic_load_n(&hub->used, __ATOMIC_SEQ_CST))
+		return hub->last_look + SLEEP_NSEC;
+	return hub->last_look + SLEEP_UNUSED_NSEC;
 }
 
 static void look_at_ports(struct ob_hub *hub, uint64_t time)
@@ -97,6 +101,7 @@ static void look_at_ports(struct ob_hub *hub, uint64_t time)
 	__atomic_store_n(&hub->age, (uint32_t)(time / NSEC_PER_SEC / SECONDS_OF_AGE),
 			 __ATOMIC_RELAXED);
 	hub->last_look = time;
+	__atomic_store_n(&hub->used, false, __ATOMIC_SEQ_CST);
 	hub->changes_seen = changes(hub);
 	ob_hub_peers_update(hub, &failed);
 	ob_hub_peers_clean(hub);
@@ -241,6 +246,7 @@ static bool begin_look(struct ob_hub *hub, bool is_last)
 		return false;
 	}
 	change_sleep(hub);
+	ob_hub_use(hub);
 	return true;
 }
 
