@@ -30,7 +30,6 @@
 _Static_assert(sizeof(struct virtio_net_hdr_v1) == OB_NET_HEADER_BYTES, "header of a frame");
 
 #define QUEUE_SIZE 256
-#define QUEUES_MOST (2 * OB_NET_QUEUES_MOST + 1)
 
 /* Buffers that one received frame may take: 64 KB in pieces of 1 KB. */
 #define BUFFERS_MOST OB_NET_PIECES_MOST
@@ -74,7 +73,8 @@ struct ob_net_port {
 	uint32_t config_interrupt;	/* 0: the driver has none */
 	bool running;			/* from start to reset; atomic */
 	bool stopping;			/* the back-end is being closed; atomic */
-	struct queue queues[QUEUES_MOST];
+	unsigned int pairs_most;	/* there is memory for the queues of so many, and control */
+	struct queue queues[];
 };
 
 static bool is_running(const struct ob_net_port *port)
@@ -407,7 +407,7 @@ static void wake_receivers(struct ob_net_port *port)
 void ob_net_port_stop(struct ob_net_port *port)
 {
 	__atomic_store_n(&port->stopping, true, __ATOMIC_SEQ_CST);
-	for (unsigned int pair = 0; pair < OB_NET_QUEUES_MOST; pair++)
+	for (unsigned int pair = 0; pair < port->pairs_most; pair++)
 		wake_receiver(port, receive_queue(port, pair));
 }
 
@@ -517,6 +517,11 @@ static void net_poll(struct ob_virtio_device *device, bool is_last)
 	backend->operations->poll(backend, is_last);
 }
 
+static unsigned int queue_count(const struct ob_net_port *port)
+{
+	return port->device.info.queue_count;
+}
+
 static bool is_in_use(struct queue *queue)
 {
 	return __atomic_load_n(&queue->in_ram, __ATOMIC_SEQ_CST) ||
@@ -537,10 +542,10 @@ static int net_reset(struct ob_virtio_device *device)
 	struct ob_net_port *port = port_of(device);
 
 	__atomic_store_n(&port->running, false, __ATOMIC_SEQ_CST);
-	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+	for (unsigned int i = 0; i < queue_count(port); i++)
 		if (is_in_use(&port->queues[i]))
 			return -EAGAIN;
-	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+	for (unsigned int i = 0; i < queue_count(port); i++)
 		forget_buffers(&port->queues[i]);
 	port->config_interrupt = 0;
 	return 0;
@@ -549,7 +554,7 @@ static int net_reset(struct ob_virtio_device *device)
 /* A client that the halt has left in the kernel sends: the memory stays. */
 static bool is_stuck(struct ob_net_port *port)
 {
-	for (unsigned int i = 0; i < QUEUES_MOST; i++)
+	for (unsigned int i = 0; i < queue_count(port); i++)
 		if (__atomic_load_n(&port->queues[i].calls, __ATOMIC_SEQ_CST))
 			return true;
 	return false;
@@ -622,21 +627,22 @@ static void describe(struct ob_net_port *port)
 	port->device.info.features = features;
 }
 
-struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac)
+struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
+				    unsigned int pairs_most)
 {
-	struct ob_net_port *port = calloc(1, sizeof(*port));
+	size_t queues = (2 * pairs_most + 1) * sizeof(struct queue);
+	struct ob_net_port *port = calloc(1, sizeof(*port) + queues);
 
 	if (!port)
 		return NULL;
-	*port = (struct ob_net_port){
-		.device.operations = &net_operations,
-		.device.info.type = VIRTIO_ID_NET,
-		.device.info.queue_size = QUEUE_SIZE,
-		.device.info.config_size = sizeof(port->config),
-		.config.status = VIRTIO_NET_S_LINK_UP,
-		.host = host,
-		.frame_most = OB_NET_FRAME_MOST,
-	};
+	port->pairs_most = pairs_most;
+	port->device.operations = &net_operations;
+	port->device.info.type = VIRTIO_ID_NET;
+	port->device.info.queue_size = QUEUE_SIZE;
+	port->device.info.config_size = sizeof(port->config);
+	port->config.status = VIRTIO_NET_S_LINK_UP;
+	port->host = host;
+	port->frame_most = OB_NET_FRAME_MOST;
 	if (mac)
 		memcpy(port->config.mac, mac, 6);
 	else if (choose_mac(host, port->config.mac)) {

@@ -6,8 +6,12 @@
 #include "../virtio.h"
 #include "backend.h"
 
-/* `mac`: 6 bytes; NULL: random ones. Returns NULL if there is no memory or no randomness. */
-struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac);
+/*
+ * `mac`: 6 bytes; NULL: random ones. `pairs_most`: queue pairs that a back-end may have. Returns
+ * NULL if there is no memory or no randomness.
+ */
+struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
+				    unsigned int pairs_most);
 
 /* Before any other use. The device then owns both, and closes them. `capture` may be NULL. */
 struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,

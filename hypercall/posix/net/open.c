@@ -9,13 +9,14 @@
 struct kind {
 	const char *name;
 	ob_net_open *open;
+	unsigned int queues_most;
 };
 
 static const struct kind kinds[] = {
-	{ "hub", ob_net_hub_open },
-	{ "pcap", ob_net_replay_open },
-	{ "tap", ob_net_tap_open },
-	{ "user", ob_net_user_open },
+	{ "hub", ob_net_hub_open, 1 },
+	{ "pcap", ob_net_replay_open, 1 },
+	{ "tap", ob_net_tap_open, OB_NET_QUEUES_MOST },
+	{ "user", ob_net_user_open, 1 },
 };
 
 static const struct kind *find_kind(const char *name)
@@ -45,7 +46,7 @@ static int open_parts(struct ob_host *host, const struct kind *kind,
 	};
 	int result;
 
-	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL);
+	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL, kind->queues_most);
 	if (!opening->port) {
 		snprintf(error, size, "%s: the host has no memory, or no random numbers",
 			 kind->name);
