@@ -16,6 +16,7 @@ LABS = os.path.join(program.REPOSITORY, "docs", "examples", "labs")
 PAIR = "nodes: {a: , b: }\nlinks: {l: {nodes: [a, b]}}\n"
 
 
+SVG = "{http://www.w3.org/2000/svg}"
 def example(name: str) -> str:
     return os.path.join(LABS, f"{name}.yaml")
 
@@ -71,9 +72,23 @@ def test_firewall():
     assert [step["reached"] for step in lab["steps"]] == [True] * 4 + [False] * 3
 
 
-def test_bbr_against_cubic():
-    steps = steps_by_name(lab_of("bbr"))
-    assert steps["bbr"]["rate"] >= 2 * steps["cubic"]["rate"]
+def texts_of(picture: str) -> list:
+    return [text.text or "" for text in ET.parse(picture).getroot().iter(f"{SVG}text")]
+
+
+def test_bbr_against_cubic(work):
+    steps = steps_by_name(lab_of("bbr", "--plot", f"{work}/bbr.svg"))
+    assert steps["bbr"]["rate"] >= 4 * steps["cubic"]["rate"]
+    for name, size in (("cubic", 2_000_000), ("bbr", 8_000_000)):
+        throughput = steps[name]["throughput"]
+        assert sum(throughput["bytes"]) == size
+        count = len(throughput["bytes"])
+        assert (count - 1) * throughput["interval"] <= steps[name]["time"]
+        assert steps[name]["time"] < count * throughput["interval"]
+    curves = list(ET.parse(f"{work}/bbr.svg").getroot().iter(f"{SVG}polyline"))
+    points = [len(curve.get("points", "").split()) for curve in curves]
+    assert points == [len(steps[name]["throughput"]["bytes"]) for name in ("cubic", "bbr")]
+    assert {"cubic", "bbr"} <= set(texts_of(f"{work}/bbr.svg"))
 
 
 def test_two_deterministic_runs():
@@ -110,9 +125,61 @@ def test_captures_and_a_picture(work):
     # Echo requests and replies: the addresses, ICMP's type, and the data.
     assert bytes((10, 0, 0, 1, 10, 0, 0, 2, 8, 0)) in frames
     assert bytes((10, 0, 0, 2, 10, 0, 0, 1, 0, 0)) in frames
-    root = ET.parse(f"{work}/lab.svg").getroot()
-    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert "a" in texts and "b" in texts and any((text or "").startswith("l: ") for text in texts)
+    texts = texts_of(f"{work}/lab.svg")
+    assert "a" in texts and "b" in texts and any(text.startswith("l: ") for text in texts)
+
+
+TUNNEL = """
+nodes: {{ {name}: }}
+links:
+  wan: {{nodes: {{ {name}: [{inside}/24, {inside6}/64]}}, tunnel: {remote}, delay: {delay}}}
+steps: {steps}
+"""
+
+
+@contextlib.contextmanager
+def two_machines():
+    """Two network namespaces with a cable between them, and their addresses."""
+    with net_namespaces.new("west") as west, net_namespaces.new("east") as east:
+        west.ip("link", "add", "cable", "type", "veth", "peer", "cable", "netns", east.name)
+        for machine, address in ((west, "192.0.2.1"), (east, "192.0.2.2")):
+            machine.ip("address", "add", f"{address}/24", "dev", "cable")
+            machine.ip("link", "set", "cable", "up")
+        yield west, east
+
+
+@pytest.mark.needs("ip")
+@pytest.mark.needs_root
+def test_a_tunnel_between_labs_on_two_machines(work):
+    texts = {
+        "west": TUNNEL.format(name="a", inside="10.1.0.1", inside6="fd00::1", delay="10ms",
+                              remote="192.0.2.2:4790", steps="""
+  - await: {from: a, to: 10.1.0.2, timeout: 5min}
+  - await: {from: a, to: fd00::2}
+  - ping: {from: a, to: 10.1.0.2, count: 20, size: 4000, timeout: 30s}
+    expect: [loss = 0%, rtt >= 13ms]
+  - ping: {from: a, to: 10.1.0.3, count: 1, timeout: 100ms}
+    expect: unreachable"""),
+        "east": TUNNEL.format(name="b", inside="10.1.0.2", inside6="fd00::2", delay="3ms",
+                              remote="192.0.2.1:4790", steps="[wait: 60min]"),
+    }
+    for name, text in texts.items():
+        with open(f"{work}/{name}.yaml", "w", encoding="utf-8") as stream:
+            stream.write(text)
+    with two_machines() as (west, east):
+        other = subprocess.Popen(east.command(*program.command("lab", f"{work}/east.yaml")))
+        try:
+            lab = document(good("lab", "--json", f"{work}/west.yaml", prefix=west.command(),
+                                timeout=GUARD))["lab"]
+        finally:
+            other.send_signal(signal.SIGINT)
+            code = other.wait(GUARD)
+    # The delay is that of the two senders.
+    assert lab["steps"][2]["rtt"] < 1
+    assert lab["nodes"] == 2
+    tunnel = next(row for row in lab["interfaces"] if row["node"] == "wan-tunnel")
+    assert tunnel["received_bytes"] > 20 * 4000 and tunnel["sent_bytes"] > 20 * 4000
+    assert code == -signal.SIGINT
 
 
 def test_no_process_and_no_file_is_left(work):

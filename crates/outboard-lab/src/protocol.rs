@@ -4,6 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::routes::NodeRoute;
+use crate::throughput::Throughput;
 use crate::topology::{Echo, TransferStep};
 use outboard::signals;
 use serde::{de::DeserializeOwned, Deserialize, Serialize};
@@ -72,6 +73,8 @@ pub struct TransferResult {
     pub bytes: u64,
     /// From the first byte to the last.
     pub seconds: f64,
+    /// Of the receiver.
+    pub throughput: Throughput,
     /// Why it ended early.
     pub reason: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! The results of a lab: its steps, and the counters of its nodes and links.
 
 use crate::protocol::InterfaceCounters;
+use crate::throughput::Throughput;
 use crate::topology::Topology;
 use serde::Serialize;
 
@@ -44,6 +45,9 @@ pub struct StepResult {
     /// Seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<f64>,
+    /// When which bytes of a transfer arrived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<Throughput>,
 }
 
 /// The counters of an interface.

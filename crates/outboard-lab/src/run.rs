@@ -241,6 +241,7 @@ fn udp_result(
 }
 
 impl StepResult {
+        throughput: Some(received.throughput.clone()),
     fn value(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::Loss => self.loss,
@@ -265,6 +266,7 @@ impl StepResult {
             } => {
                 let bound = match bound {
                     Bound::Value(value) => Some(*value),
+        throughput: Some(received.throughput.clone()),
                     Bound::Times(factor, step) => {
                         earlier[*step].value(*metric).map(|value| value * factor)
                     }

@@ -98,7 +98,8 @@ impl Picture {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// Text of a name, as a part of XML.
+pub(crate) fn escaped(text: &str) -> String {
     let text = text
         .replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -16,6 +16,15 @@ const PIECE: usize = 64 << 10;
 const PAUSE: Duration = Duration::from_millis(500);
 const NUMBER: usize = 8;
 
+impl TransferResult {
+    /// Bytes have arrived.
+    fn take(&mut self, start: Instant, length: usize) {
+        self.bytes += length as u64;
+        self.seconds = start.elapsed().as_secs_f64();
+        self.throughput.add(self.seconds, length as u64);
+    }
+}
+
 /// A socket that waits for a transfer.
 pub enum Receiver {
     Tcp(TcpListener),
@@ -132,8 +141,7 @@ fn receive_tcp(
         if buffer[..length] != *contents.at(result.bytes, length) {
             return Err(io::Error::other("wrong bytes have arrived"));
         }
-        result.bytes += length as u64;
-        result.seconds = start.elapsed().as_secs_f64();
+        result.take(start, length);
     }
     result.count = result.bytes;
     // The sender waits for this.
@@ -186,11 +194,7 @@ fn receive_udp(
             None => return Err(io::Error::other("a wrong datagram has arrived")),
         }
         result.count += 1;
-        result.bytes += length as u64;
-        result.seconds = start
-            .get_or_insert_with(Instant::now)
-            .elapsed()
-            .as_secs_f64();
+        result.take(*start.get_or_insert_with(Instant::now), length);
         end = Instant::now() + PAUSE.max(transfer.interval * 2);
     }
     Ok(())

@@ -11,7 +11,7 @@ use outboard_volume::snapshots;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Run a network of kernels and check what it does
 ///
@@ -21,7 +21,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard lab router.yaml\
-                        \n  outboard lab --pcap frames --svg lab.svg router.yaml")]
+                        \n  outboard lab --pcap frames --svg lab.svg router.yaml\
+                        \n  outboard lab --plot bbr.svg bbr.yaml")]
 pub struct LabArgs {
     /// The topology file
     #[arg(value_name = "FILE")]
@@ -32,6 +33,9 @@ pub struct LabArgs {
     /// Draw the topology with its traffic into an SVG file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Draw the throughput of all transfers over time into an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Seed the losses and delays of links: two runs drop the same packets
     #[arg(long)]
     pub deterministic: bool,
@@ -82,6 +86,12 @@ impl LabArgs {
     }
 }
 
+fn write(path: &Path, picture: &str) -> Result<()> {
+    let shown = escaped(path.as_os_str().as_bytes());
+    std::fs::write(path, picture)
+        .map_err(|error| Error::failed(format!("cannot write {shown}"), &error))
+}
+
 pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
     let topology = Topology::parse(&options.read()?).map_err(|error| options.error(&error))?;
     let settings = LabSettings {
@@ -93,9 +103,10 @@ pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
     let report = outboard_lab::run(&topology, &settings);
     let report = report.map_err(|error| options.error(&error))?;
     if let Some(path) = &options.svg {
-        let drawn = std::fs::write(path, outboard_lab::draw(&topology, &report));
-        let shown = escaped(path.as_os_str().as_bytes());
-        drawn.map_err(|error| Error::failed(format!("cannot write {shown}"), &error))?;
+        write(path, &outboard_lab::draw(&topology, &report))?;
+    }
+    if let Some(path) = &options.plot {
+        write(path, &outboard_lab::plot(&report))?;
     }
     output.member("lab", &report)?;
     match report.met {
