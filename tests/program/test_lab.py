@@ -1,22 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`outboard lab`: the shipped examples, results, captures, pictures, and wrong files."""
 
+import contextlib
 import glob
 import os
+import signal
 import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
 
-from support import program
+from support import net_namespaces, program
 from support.json_output import document
+from support.patience import GUARD
 from support.program import bad, good, run
 
 LABS = os.path.join(program.REPOSITORY, "docs", "examples", "labs")
+SVG = "{http://www.w3.org/2000/svg}"
 PAIR = "nodes: {a: , b: }\nlinks: {l: {nodes: [a, b]}}\n"
 
 
-SVG = "{http://www.w3.org/2000/svg}"
 def example(name: str) -> str:
     return os.path.join(LABS, f"{name}.yaml")
 
@@ -215,6 +218,13 @@ WRONG = {
     "nodes:\n  a: {routes: [default through 10.0.0.1]}": ["line 2", "no route"],
     "nodes:\n  a: {firewall: {rules: [allow all]}}": ["line 2", "allow all"],
     STEP + "ping: {from: a, to: c}": ["line 4", 'no node "c"'],
+    "nodes: {a: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24}, tunnel: 10.0.0}": ["line 3", "tunnel"],
+    "nodes: {a: }\nlinks:\n  l: {nodes: [a], tunnel: 192.0.2.1}": ["line 3", "addresses"],
+    "nodes: {a: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24}, tunnel: 192.0.2.1, mtu: 1500}":
+        ["line 3", "1450"],
+    "nodes: {a: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24}, tunnel: 192.0.2.1}\n"
+    "  m: {nodes: {a: 10.0.1.1/24}, tunnel: 192.0.2.2}": ["line 4", "ADDRESS:4790"],
+    STEP + "await: {from: a, to: b}\n    expect: rtt <= 1s": ["line 5", "does not fit"],
     STEP + "fly: {from: a, to: b}": ["line 4", 'unknown key "fly"'],
     STEP + "down: m": ["line 4", 'no link "m"'],
     STEP + "ping: {from: a, to: b}\n    expect: rate >= 1 Mbit/s": ["line 5", "does not fit"],

@@ -20,6 +20,7 @@ mod svg;
 mod throughput;
 mod topology;
 mod transfer;
+mod tunnel;
 mod yaml;
 
 pub use error::{Error, Result};
@@ -28,5 +29,5 @@ pub use report::{LabReport, StepResult};
 pub use run::run;
 pub use settings::LabSettings;
 pub use svg::draw;
-pub use topology::Topology;
 pub use throughput::Throughput;
+pub use topology::Topology;

@@ -5,8 +5,9 @@ use crate::echo::ping;
 use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
 use crate::settings::LabSettings;
-use crate::topology::{hardware_address, Echo, Port, Topology};
+use crate::topology::{Echo, Port, Topology};
 use crate::transfer::{self, Receiver};
+use crate::tunnel;
 use outboard::net::{Net, Netem};
 use outboard::{end_at_once, errno, Interface, Kernel};
 use std::ffi::CString;
@@ -62,6 +63,9 @@ fn components(topology: &Topology) -> String {
     if topology.nodes.iter().any(|node| node.firewall.is_some()) {
         names.extend(["nf_tables", "nft_ct"]);
     }
+    if topology.nodes.iter().any(|node| node.tunnel.is_some()) {
+        names.extend(tunnel::COMPONENTS);
+    }
     names.join(" ")
 }
 
@@ -99,6 +103,11 @@ impl<'a> Node<'a> {
         for (link, port, found) in topology.ports_of(index) {
             let description = node.description(link, port, found)?;
             node._interfaces.push(kernel.add_interface(&description)?);
+            if let Some(remote) = topology.nodes[index].tunnel {
+                let mtu = topology.links[link].mtu;
+                let outside = tunnel::open(&kernel, &found.interface(), mtu, remote)?;
+                node._interfaces.push(outside);
+            }
         }
         node.configure()?;
         Ok(node)
@@ -131,7 +140,8 @@ impl<'a> Node<'a> {
     fn description(&self, link: usize, port: usize, found: &Port) -> io::Result<String> {
         let segment = &self.topology.links[link];
         let hub = quoted(&self.settings.directory.join(format!("{link}")))?;
-        let mac = hardware_address(link, port)
+        let mac = segment
+            .hardware_address(link, port)
             .map(|byte| format!("{byte:02x}"))
             .join(":");
         let mut text = format!("hub:{hub},name={},mac={mac}", found.interface());
@@ -290,7 +300,7 @@ impl<'a> Node<'a> {
         for (link, own, found) in self.ports() {
             for (port, other) in self.topology.links[link].ports.iter().enumerate() {
                 for address in other.addresses.iter().filter(|_| port != own) {
-                    let hardware = hardware_address(link, port);
+                    let hardware = self.topology.links[link].hardware_address(link, port);
                     let address = address.address();
                     self.net
                         .add_neighbour(&found.interface(), address, &hardware)?;
@@ -309,7 +319,9 @@ impl<'a> Node<'a> {
                 self.net
                     .set_sysctl(&format!("net.ipv6.neigh.{name}.retrans_time_ms"), USUAL)?;
             }
-            if let Some(netem) = self.topology.links[link].netem {
+            // Frames from the other machine have passed the netem of their sender.
+            let is_tunnel = self.topology.nodes[self.index].tunnel.is_some();
+            if let Some(netem) = self.topology.links[link].netem.filter(|_| !is_tunnel) {
                 self.net.set_merging(&name, false)?;
                 self.net.set_netem(&name, &self.seeded(netem, link, port))?;
             }

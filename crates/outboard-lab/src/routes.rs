@@ -204,7 +204,7 @@ pub fn routes_of(topology: &Topology, up: &[bool], node: usize) -> Vec<NodeRoute
     let mut routes: Vec<NodeRoute> = given
         .map(|route| NodeRoute::new(route.destination, route.gateway))
         .collect();
-    if topology.computes_routes {
+    if topology.computes_routes && topology.nodes[node].tunnel.is_none() {
         let computed = computed(topology, up, node);
         let is_new = |route: &NodeRoute| {
             let mut given = routes.iter();

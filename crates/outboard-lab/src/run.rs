@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How often a pause looks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a reply may take before the next request is sent.
+const REPLY: Duration = Duration::from_millis(500);
 
 /// Runs a lab from its start to its end.
 pub fn run(topology: &Topology, settings: &LabSettings) -> Result<LabReport> {
@@ -55,6 +57,7 @@ fn act(topology: &Topology, lab: &mut RunningLab, action: &Action) -> Result<Ste
                 _ => Err(wrong_answer()),
             }
         }
+        Action::Await(echo) => await_reply(lab, echo, name(echo.from)),
         Action::Tcp(transfer) => {
             let text = format!("tcp {} -> {}", name(transfer.from), name(transfer.to));
             let (received, sent) = transfer_data(lab, true, transfer)?;
@@ -110,6 +113,32 @@ fn wait(time: Duration) -> Result<()> {
         }
         std::thread::sleep(rest.min(LOOK));
     }
+}
+
+/// Sends echo requests until there is a reply, or no time.
+fn await_reply(lab: &mut RunningLab, echo: &Echo, from: &str) -> Result<StepResult> {
+    let start = Instant::now();
+    let one = Echo {
+        timeout: REPLY.min(echo.timeout),
+        ..echo.clone()
+    };
+    let reached = loop {
+        match lab.ask(echo.from, &NodeRequest::Ping(one.clone()), one.timeout)? {
+            Answer::Ping(result) if result.received > 0 => break true,
+            Answer::Ping(_) if start.elapsed() >= echo.timeout => break false,
+            Answer::Ping(_) => {}
+            _ => return Err(wrong_answer()),
+        }
+    };
+    let time = start.elapsed().as_secs_f64();
+    let verb = if reached { "a reply" } else { "no reply" };
+    Ok(StepResult {
+        action: format!("await {from} -> {}", echo.to),
+        result: format!("{verb} after {}", shown_time(time)),
+        reached: Some(reached),
+        time: Some(time),
+        ..StepResult::default()
+    })
 }
 
 /// The results of the receiver and of the sender.
@@ -212,6 +241,7 @@ fn tcp_result(
         reached: Some(is_whole),
         rate,
         time: Some(received.seconds),
+        throughput: Some(received.throughput.clone()),
         ..StepResult::default()
     }
 }
@@ -236,12 +266,12 @@ fn udp_result(
         received: Some(received.count as f64),
         loss: Some(1.0 - received.count as f64 / count),
         rate,
+        throughput: Some(received.throughput.clone()),
         ..StepResult::default()
     }
 }
 
 impl StepResult {
-        throughput: Some(received.throughput.clone()),
     fn value(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::Loss => self.loss,
@@ -266,7 +296,6 @@ impl StepResult {
             } => {
                 let bound = match bound {
                     Bound::Value(value) => Some(*value),
-        throughput: Some(received.throughput.clone()),
                     Bound::Times(factor, step) => {
                         earlier[*step].value(*metric).map(|value| value * factor)
                     }

@@ -2,12 +2,13 @@
 //! The links of a topology file.
 
 use super::nodes::truth;
-use super::{addresses, check_name, expand, find, NameIndex, Port, Topology, TopologyLink};
-use super::{MOST_LINKS, MOST_PORTS};
+use super::{addresses, check_name, expand, find, NameIndex, Node, Port, Topology, TopologyLink};
+use super::{MOST_LINKS, MOST_NODES, MOST_PORTS};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, time};
 use crate::yaml::{MapReader, Yaml};
 use outboard::net::{Netem, Prefix};
+use std::net::SocketAddrV4;
 
 /// Keys that name the nodes of a link; a link has one of them.
 const SHAPES: [&str; 3] = ["nodes", "line", "ring"];
@@ -22,7 +23,7 @@ const NETEM: [&str; 7] = [
     "limit",
 ];
 /// The other keys.
-const OTHERS: [&str; 5] = ["prefix", "cost", "mtu", "seed", "capture"];
+const OTHERS: [&str; 6] = ["prefix", "cost", "mtu", "seed", "capture", "tunnel"];
 
 fn netem(members: &MapReader, line: usize) -> Result<Option<Netem>> {
     let plain = Netem::default();
@@ -94,7 +95,12 @@ fn segments(members: &MapReader, line: usize, names: &NameIndex) -> Result<Vec<V
         return Err(Error::topology(line, text));
     };
     let ends = ends(yaml, names)?;
-    let least = if shape == "ring" { 3 } else { 2 };
+    // A tunnel is an end, too.
+    let least = match (shape, members.get("tunnel")) {
+        ("ring", _) => 3,
+        (_, Some(_)) => 1,
+        (_, None) => 2,
+    };
     if ends.len() < least {
         let text = format!("{shape}: {} nodes are too few: write {least}", ends.len());
         return Err(Error::topology(yaml.line, text));
@@ -108,7 +114,58 @@ fn segments(members: &MapReader, line: usize, names: &NameIndex) -> Result<Vec<V
     Ok(pairs)
 }
 
+/// The port of VXLAN.
+const TUNNEL_PORT: u16 = 4789;
+/// VXLAN's headers need 50 of an Ethernet's 1500 bytes.
+const TUNNEL_MTU: u32 = 1450;
+
+/// `ADDRESS` or `ADDRESS:PORT` of another machine.
+fn tunnel(text: &str) -> Option<SocketAddrV4> {
+    let with_port = text.parse().ok();
+    let found = with_port.or_else(|| Some(SocketAddrV4::new(text.parse().ok()?, TUNNEL_PORT)))?;
+    (found.port() > 0 && !found.ip().is_unspecified()).then_some(found)
+}
+
 impl Topology {
+    /// Adds the node that joins a link to its part on another machine.
+    fn add_tunnel(
+        &mut self,
+        link: &mut TopologyLink,
+        remote: SocketAddrV4,
+        nodes: &Names,
+    ) -> Result<()> {
+        let wrong = |text: &str| Err(Error::topology(link.line, format!("{}: {text}", link.name)));
+        let name = format!("{}-tunnel", link.name);
+        if link.ports.iter().any(|port| port.addresses.is_empty()) {
+            return wrong("tunnel: write the addresses of the nodes, as nodes: {a: 10.0.0.1/24}");
+        }
+        if link.mtu.is_some_and(|mtu| mtu > TUNNEL_MTU) {
+            return wrong("tunnel: the largest mtu is 1450");
+        }
+        let mut tunnels = self.nodes.iter().filter_map(|node| node.tunnel);
+        if tunnels.any(|other| other.port() == remote.port()) {
+            return wrong("tunnel: another link has this port: write another one, as ADDRESS:4790");
+        }
+        let is_full = link.ports.len() == MOST_PORTS || self.nodes.len() == MOST_NODES;
+        if is_full || nodes.contains_key(&name) {
+            return wrong("tunnel: the node of the tunnel has no room, or its name is in use");
+        }
+        link.mtu = link.mtu.or(Some(TUNNEL_MTU));
+        link.is_tunnelled = true;
+        link.ports.push(Port {
+            node: self.nodes.len(),
+            interface: 0,
+            addresses: Vec::new(),
+        });
+        self.nodes.push(Node {
+            name,
+            vcpus: 1,
+            tunnel: Some(remote),
+            ..Node::default()
+        });
+        Ok(())
+    }
+
     pub(super) fn read_links(
         &mut self,
         yaml: &Yaml,
@@ -125,6 +182,7 @@ impl Topology {
             let segments = segments(&members, key.line, nodes)?;
             let is_one = members.get("nodes").is_some();
             let given = members.get("prefix");
+            let remote = members.parse("tunnel", tunnel)?;
             for (index, ends) in segments.into_iter().enumerate() {
                 let name = match is_one {
                     true => key.name.clone(),
@@ -134,15 +192,21 @@ impl Topology {
                     let text = format!("there are two links {name:?}");
                     return Err(Error::topology(key.line, text));
                 }
-                let link = self.read_link(name, key.line, &members, ends, &mut interfaces)?;
+                let mut link = self.read_link(name, key.line, &members, ends, &mut interfaces)?;
+                if let Some(remote) = remote {
+                    self.add_tunnel(&mut link, remote, nodes)?;
+                }
                 self.links.push(link);
                 prefixes_of.push(match given.filter(|_| is_one) {
                     Some(yaml) => prefixes(yaml, "prefix")?,
                     None => Vec::new(),
                 });
             }
-            if let Some(given) = given.filter(|_| !is_one) {
-                let text = "prefix: a line or ring takes its addresses from the key addresses";
+            if let Some(given) = given.filter(|_| !is_one || remote.is_some()) {
+                let text = match remote {
+                    Some(_) => "prefix: with a tunnel, write the addresses of the nodes",
+                    None => "prefix: a line or ring takes its addresses from the key addresses",
+                };
                 return Err(Error::topology(given.line, text));
             }
         }
@@ -188,6 +252,7 @@ impl Topology {
             mtu: members
                 .parse("mtu", number(68, 65521))?
                 .map(|mtu| mtu as u32),
+            is_tunnelled: false,
             netem: netem(members, line)?,
             captures: members.parse("capture", truth)?.unwrap_or(false),
         })

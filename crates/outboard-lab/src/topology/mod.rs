@@ -13,7 +13,7 @@ use crate::quantity;
 use crate::yaml::{self, Yaml};
 use outboard::net::{Netem, Prefix};
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddrV4};
 
 pub use steps::{Action, Bound, Echo, Expectation, LabStep, Metric, TransferStep};
 
@@ -48,6 +48,8 @@ pub struct Node {
     pub firewall: Option<Firewall>,
     /// Addresses that do not depend on a link: routes lead to them over any.
     pub loopbacks: Vec<Prefix>,
+    /// The other end, if this node is no host or router but a tunnel.
+    pub tunnel: Option<SocketAddrV4>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct TopologyLink {
     pub name: String,
     pub line: usize,
     pub ports: Vec<Port>,
+    /// Whether a part of it is on another machine, beyond its last port.
+    pub is_tunnelled: bool,
     pub cost: u32,
     pub mtu: Option<u32>,
     /// Of each port, in the direction that it sends.
@@ -85,9 +89,25 @@ impl Port {
     }
 }
 
-/// The hardware address of a port.
-pub fn hardware_address(link: usize, port: usize) -> [u8; 6] {
-    [2, 0, (link >> 8) as u8, link as u8, 0, port as u8]
+impl TopologyLink {
+    /// The hardware address of a port. `link`: the index of this link. The labs at both ends of a
+    /// tunnel number their ports alike, but have different IP addresses.
+    pub fn hardware_address(&self, link: usize, port: usize) -> [u8; 6] {
+        let mut addresses = self.ports[port].addresses.iter();
+        let [a, b, c, d] = match addresses.next().filter(|_| self.is_tunnelled) {
+            Some(prefix) => last_bytes(prefix.address()),
+            None => [(link >> 8) as u8, link as u8, 0, port as u8],
+        };
+        [2, u8::from(self.is_tunnelled), a, b, c, d]
+    }
+}
+
+/// The part of an address that differs on one link.
+fn last_bytes(address: IpAddr) -> [u8; 4] {
+    match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(address) => (u128::from(address) as u32).to_be_bytes(),
+    }
 }
 
 /// The index of each name.
@@ -201,6 +221,24 @@ impl Topology {
         ports.filter(move |(_, _, port)| port.node == node)
     }
 
+    /// Whether there is work to do when all links work.
+    pub fn has_worse_links_or_firewalls(&self) -> bool {
+        self.links.iter().any(|link| link.netem.is_some())
+            || self.nodes.iter().any(|node| node.firewall.is_some())
+    }
+
+    /// Whether any address or setting is of IPv6.
+    pub fn has_v6(&self) -> bool {
+        let ports = self.links.iter().flat_map(|link| &link.ports);
+        let own = ports.flat_map(|port| &port.addresses);
+        let loopbacks = self.nodes.iter().flat_map(|node| &node.loopbacks);
+        let mut all = own.chain(loopbacks);
+        let settings = self.nodes.iter().flat_map(|node| &node.sysctls);
+        all.any(|prefix| prefix.address().is_ipv6())
+            || settings.into_iter().any(|(name, _)| is_of_v6(name))
+            || self.steps.iter().any(Step::has_v6)
+    }
+
     /// The first address of a node, of one family or of any: that of loopback, if it has one.
     pub fn address_of(&self, node: usize, is_v6: Option<bool>) -> Option<IpAddr> {
         let ports = self.ports_of(node).flat_map(|(_, _, port)| &port.addresses);
@@ -209,6 +247,11 @@ impl Topology {
         let mut wanted = all.filter(|address| is_v6.is_none_or(|is_v6| address.is_ipv6() == is_v6));
         wanted.next()
     }
+}
+
+/// Whether a setting is one of IPv6.
+fn is_of_v6(name: &str) -> bool {
+    name.contains("ipv6")
 }
 
 /// The index that a name has.

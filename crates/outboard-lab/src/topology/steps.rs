@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The steps of a topology file, and what is expected of them.
 
-use super::{check_name, find, NameIndex, Topology};
+use super::{check_name, find, is_of_v6, NameIndex, Topology};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, size, time};
 use crate::yaml::{MapReader, Yaml};
@@ -10,7 +10,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 const MOST_STEPS: usize = 10_000;
-const ACTIONS: [&str; 7] = ["ping", "tcp", "udp", "down", "up", "sysctl", "wait"];
+const ACTIONS: [&str; 8] = [
+    "ping", "await", "tcp", "udp", "down", "up", "sysctl", "wait",
+];
 
 #[derive(Clone, Debug)]
 pub struct LabStep {
@@ -24,6 +26,8 @@ pub struct LabStep {
 #[derive(Clone, Debug)]
 pub enum Action {
     Ping(Echo),
+    /// Echo requests until there is one reply.
+    Await(Echo),
     Tcp(TransferStep),
     Udp(TransferStep),
     TopologyLink {
@@ -168,6 +172,18 @@ fn expectation(text: &str, names: &NameIndex) -> Option<Expectation> {
     }
 }
 
+impl Step {
+    /// Whether it has an address or a setting of IPv6.
+    pub(super) fn has_v6(&self) -> bool {
+        match &self.action {
+            Action::Ping(echo) | Action::Await(echo) => echo.to.is_ipv6(),
+            Action::Tcp(transfer) | Action::Udp(transfer) => transfer.address.is_ipv6(),
+            Action::Sysctl { name, .. } => is_of_v6(name),
+            Action::TopologyLink { .. } | Action::Wait(_) => false,
+        }
+    }
+}
+
 impl Action {
     /// Whether a step of this kind measures a metric.
     fn measures(&self, metric: Metric) -> bool {
@@ -175,13 +191,17 @@ impl Action {
             Self::Ping(_) => matches!(metric, Metric::Loss | Metric::Rtt | Metric::Received),
             Self::Tcp(_) => matches!(metric, Metric::Rate | Metric::Time),
             Self::Udp(_) => matches!(metric, Metric::Loss | Metric::Rate | Metric::Received),
+            Self::Await(_) => metric == Metric::Time,
             _ => false,
         }
     }
 
     /// Whether the step tries to reach another node.
     fn reaches(&self) -> bool {
-        matches!(self, Self::Ping(_) | Self::Tcp(_) | Self::Udp(_))
+        matches!(
+            self,
+            Self::Ping(_) | Self::Await(_) | Self::Tcp(_) | Self::Udp(_)
+        )
     }
 }
 
@@ -241,6 +261,20 @@ impl Context<'_> {
                 .parse("timeout", time)?
                 .unwrap_or(Duration::from_secs(2)),
             size: members.parse("size", number(8, 65_000))?.unwrap_or(56) as usize,
+        }))
+    }
+
+    fn await_reply(&self, yaml: &Yaml) -> Result<Action> {
+        let members = yaml.members("await", &["from", "to", "ip", "timeout"])?;
+        Ok(Action::Await(Echo {
+            from: self.node(&members, "from", yaml.line)?,
+            to: self.target(&members, yaml.line)?,
+            count: 1,
+            interval: Duration::ZERO,
+            timeout: members
+                .parse("timeout", time)?
+                .unwrap_or(Duration::from_secs(60)),
+            size: 8,
         }))
     }
 
@@ -304,6 +338,7 @@ impl Context<'_> {
     fn action(&self, key: &str, yaml: &Yaml) -> Result<Action> {
         match key {
             "ping" => self.ping(yaml),
+            "await" => self.await_reply(yaml),
             "tcp" => self.transfer(yaml, true).map(Action::Tcp),
             "udp" => self.transfer(yaml, false).map(Action::Udp),
             "down" => self.link(yaml, false),

@@ -5,13 +5,14 @@ use crate::net::netlink::{describe, Netlink};
 use crate::net::Net;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::link::{
-    InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::RouteNetlinkMessage as Message;
 use outboard_sys::libc;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 
 /// Most bytes of an interface's name.
 const NAME_LIMIT: usize = 15;
@@ -270,6 +271,25 @@ impl Net {
     /// Adds a bridge without ports: see [`Net::set_controller`].
     pub fn add_bridge(&self, name: &str) -> io::Result<()> {
         self.add_link(name, InfoKind::Bridge, None)
+    }
+
+    /// Adds an interface whose frames travel in UDP to one other computer: VXLAN. `number`: of the
+    /// network, the same at both ends, below 2^24. Datagrams come from and go to the remote's port.
+    pub fn add_vxlan(&self, name: &str, number: u32, remote: SocketAddr) -> io::Result<()> {
+        let port = remote.port();
+        let group = match remote {
+            SocketAddr::V4(remote) => InfoVxlan::Group(*remote.ip()),
+            SocketAddr::V6(remote) => InfoVxlan::Group6(*remote.ip()),
+        };
+        let data = vec![
+            InfoVxlan::Id(number),
+            group,
+            InfoVxlan::Port(port),
+            InfoVxlan::PortRange((port, port.saturating_add(1))),
+            // An address translation on the way would be learnt as the remote.
+            InfoVxlan::Learning(false),
+        ];
+        self.add_link(name, InfoKind::Vxlan, Some(InfoData::Vxlan(data)))
     }
 
     /// Removes an interface; of two that are connected by veth, both.
