@@ -10,12 +10,15 @@ use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
 use crate::settings::LabSettings;
 use crate::topology::Topology;
-use outboard::{fork, Child, System};
+use outboard::{fork_apart, Child, System};
+use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// How many nodes start at a time on each processor.
+const NODES_OF_PROCESSOR: usize = 4;
 /// Descriptors beside those of the nodes.
 const SPARE_FILES: u64 = 64;
 /// How long a request may take, beside the time that it asks for.
@@ -66,37 +69,47 @@ impl<'a> RunningLab<'a> {
         // The first node may have to make the snapshot from which the others start.
         lab.start_node(&settings, 0)?;
         lab.answer(0, PATIENCE)?;
-        for index in 1..topology.nodes.len() {
-            lab.start_node(&settings, index)?;
-        }
-        for index in 1..topology.nodes.len() {
-            lab.answer(index, PATIENCE)?;
-        }
-        for request in [NodeRequest::Meet, NodeRequest::Worsen] {
-            lab.workers
-                .iter_mut()
-                .enumerate()
-                .try_for_each(|(index, worker)| {
-                    worker.send(&topology.nodes[index].name, &request)
-                })?;
-            lab.collect(PATIENCE)?;
+        lab.for_each_node(1, |lab, index| lab.start_node(&settings, index))?;
+        lab.for_each_node(0, |lab, index| lab.send(index, &NodeRequest::Meet))?;
+        if topology.has_worse_links_or_firewalls() {
+            lab.for_each_node(0, |lab, index| lab.send(index, &NodeRequest::Worsen))?;
         }
         lab.start_time = start.elapsed();
         Ok(lab)
+    }
+
+    /// Has each node from `first` on do something, and waits for all. A few nodes work at a time:
+    /// with more, the host only switches between them.
+    fn for_each_node(
+        &mut self,
+        first: usize,
+        mut begin: impl FnMut(&mut Self, usize) -> Result<()>,
+    ) -> Result<()> {
+        let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let at_once = processors * NODES_OF_PROCESSOR;
+        let count = self.topology.nodes.len();
+        for index in first..count + at_once {
+            if index >= first + at_once {
+                self.answer(index - at_once, PATIENCE)?;
+            }
+            if index < count {
+                begin(self, index)?;
+            }
+        }
+        Ok(())
     }
 
     fn start_node(&mut self, settings: &LabSettings, index: usize) -> Result<()> {
         let name = &self.topology.nodes[index].name;
         let failed = start_failed(name);
         let (ours, theirs) = UnixStream::pair().map_err(&failed)?;
-        let Some(child) = fork().map_err(&failed)? else {
-            drop(ours);
-            // A node must see the end of the lab, not the other nodes.
-            self.workers.clear();
-            node::run(self.topology, settings, index, theirs);
-        };
+        let topology = self.topology;
+        // A node must see the end of the lab, so it does not get the sockets of other nodes.
+        let child = fork_apart(theirs.into(), |socket| {
+            node::run(topology, settings, index, socket.into())
+        });
         self.workers.push(NodeProcess {
-            child,
+            child: child.map_err(&failed)?,
             channel: Channel::new(ours),
             routes: None,
         });

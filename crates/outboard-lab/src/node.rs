@@ -20,15 +20,35 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of a kernel's memory. It starts with less and grows.
 const MEMORY: u64 = 256 << 20;
-/// Hash tables of the size that a node needs, not of the size that the memory allows.
-const COMMAND_LINE: &str =
-    "dhash_entries=1024 ihash_entries=1024 thash_entries=1024 uhash_entries=256";
+/// Words of the kernel's command line. They are part of the snapshot, so they cost no time later.
+const WORDS: [&str; 9] = [
+    // Hash tables of the size that a node needs, not of the size that the memory allows.
+    "dhash_entries=1024",
+    "ihash_entries=1024",
+    "thash_entries=1024",
+    "uhash_entries=256",
+    // Slabs of single pages, where objects fit: larger ones have room that a node never needs.
+    "slab_max_order=0",
+    // Work that would wake an idle node again and again: exact counters in /proc/vmstat, and probes
+    // of neighbours that a program manages.
+    "sysctl.vm.stat_interval=3600",
+    "sysctl.net.ipv4.neigh.default.interval_probe_time_ms=3600000",
+    // Interfaces inherit the interval of questions for a neighbour's address. USUAL comes later.
+    "sysctl.net.ipv4.neigh.default.retrans_time_ms=20",
+    // Datagrams wait in the socket while a busy host does not run the node.
+    "sysctl.net.core.rmem_default=4000000",
+];
+/// Words for labs with IPv6, and without it.
+const WITH_V6: &str = "sysctl.net.ipv6.neigh.default.interval_probe_time_ms=3600000";
+const WITHOUT_V6: &str = "ipv6.disable=1";
 /// How long the ports of a link may take to see each other.
 const MEETING: Duration = Duration::from_secs(20);
 const MEETING_TRY: Duration = Duration::from_millis(20);
-/// Interval of questions for a neighbour's address while ports meet, and Linux's own.
+/// Intervals of questions for a neighbour's address, in milliseconds: while ports meet, and Linux's.
 const QUICK: &str = "20";
 const USUAL: &str = "1000";
+/// Twice the interval at which a node looks for old neighbours, in milliseconds.
+const RARE: &str = "3600000";
 
 struct Node<'a> {
     topology: &'a Topology,
@@ -45,9 +65,14 @@ pub fn run(topology: &Topology, settings: &LabSettings, index: usize, socket: Un
     let mut channel = Channel::new(socket);
     let started = Node::start(topology, settings, index);
     let served = match started {
-        Ok(mut node) => channel
-            .send(&Answer::Done)
-            .and_then(|()| node.serve(&mut channel)),
+        Ok(mut node) => {
+            let served = channel
+                .send(&Answer::Done)
+                .and_then(|()| node.serve(&mut channel));
+            // The process ends: nobody needs its interfaces to be removed one after the other.
+            std::mem::forget(node);
+            served
+        }
         Err(error) => channel.send(&Answer::Failed(error.to_string())),
     };
     // Not exit(): nothing of the lab's process must be cleaned up here.
@@ -69,11 +94,20 @@ fn components(topology: &Topology) -> String {
     names.join(" ")
 }
 
+fn command_line(topology: &Topology) -> String {
+    let mut words = WORDS.to_vec();
+    words.push(match topology.has_v6() {
+        true => WITH_V6,
+        false => WITHOUT_V6,
+    });
+    words.join(" ")
+}
+
 fn boot(topology: &Topology, settings: &LabSettings, vcpus: u32) -> io::Result<Kernel> {
     let mut builder = Kernel::builder()
         .vcpus(vcpus)
         .memory(MEMORY)
-        .command_line(CString::new(COMMAND_LINE)?)
+        .command_line(CString::new(command_line(topology))?)
         .components(CString::new(components(topology))?);
     if let Some(directory) = &settings.snapshots {
         builder = builder.snapshots(CString::new(directory.as_os_str().as_bytes())?);
@@ -124,7 +158,9 @@ impl<'a> Node<'a> {
     /// Settings that interfaces inherit.
     fn prepare(&self) -> io::Result<()> {
         let net = &self.net;
-        net.set_sysctl("net.ipv4.neigh.default.retrans_time_ms", QUICK)?;
+        if !self.topology.has_v6() {
+            return Ok(());
+        }
         if !self.has_v6() {
             net.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
             return net.set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
@@ -227,7 +263,10 @@ impl<'a> Node<'a> {
 
     fn answer(&mut self, request: NodeRequest) -> io::Result<Answer> {
         match request {
-            NodeRequest::Meet => self.meet()?,
+            NodeRequest::Meet => {
+                self.meet()?;
+                self.settle()?;
+            }
             NodeRequest::Worsen => self.worsen()?,
             NodeRequest::Ping(echo) => return ping(&self.net, &echo).map(Answer::Ping),
             NodeRequest::Listen { is_tcp, transfer } => {
@@ -310,15 +349,32 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
+    /// Ends what only the start needs.
+    fn settle(&self) -> io::Result<()> {
+        let set = |setting: String, value| self.net.set_sysctl(&setting, value);
+        for (_, _, port) in self.ports() {
+            let name = port.interface();
+            let mut addresses = port.addresses.iter().map(|prefix| prefix.address());
+            set(format!("net.ipv4.neigh.{name}.retrans_time_ms"), USUAL)?;
+            if addresses.any(|address| address.is_ipv6()) {
+                set(format!("net.ipv6.neigh.{name}.retrans_time_ms"), USUAL)?;
+            }
+        }
+        // The value for interfaces to come also sets how often an idle node wakes.
+        let families = if self.topology.has_v6() {
+            &["ipv4", "ipv6"][..]
+        } else {
+            &["ipv4"]
+        };
+        families.iter().try_for_each(|family| {
+            let setting = format!("net.{family}.neigh.default.base_reachable_time_ms");
+            set(setting, RARE)
+        })
+    }
+
     fn worsen(&self) -> io::Result<()> {
         for (link, port, found) in self.ports() {
             let name = found.interface();
-            self.net
-                .set_sysctl(&format!("net.ipv4.neigh.{name}.retrans_time_ms"), USUAL)?;
-            if self.has_v6() {
-                self.net
-                    .set_sysctl(&format!("net.ipv6.neigh.{name}.retrans_time_ms"), USUAL)?;
-            }
             // Frames from the other machine have passed the netem of their sender.
             let is_tunnel = self.topology.nodes[self.index].tunnel.is_some();
             if let Some(netem) = self.topology.links[link].netem.filter(|_| !is_tunnel) {

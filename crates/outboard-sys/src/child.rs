@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies of this process.
 
-use crate::Fd;
+use crate::{end_at_once, Fd};
 use libc::{c_int, c_ulong, pid_t};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -49,6 +49,32 @@ pub fn fork() -> io::Result<Option<Child>> {
             Ok(None)
         }
         id => Ok(Some(Child { id })),
+    }
+}
+
+/// As [`fork`], for a child that runs a function and has nothing else of this process: of the
+/// descriptors only the standard ones and `kept`, which this process has no more. The function must
+/// not use files of the caller. The child ends with it, and cleans up nothing.
+pub fn fork_apart(kept: OwnedFd, run: impl FnOnce(OwnedFd)) -> io::Result<Child> {
+    match fork()? {
+        Some(child) => Ok(child),
+        None => {
+            close_others(kept.as_raw_fd());
+            run(kept);
+            end_at_once(0)
+        }
+    }
+}
+
+/// Closes all descriptors but the standard ones and one more. Their owners, on the stack of a
+/// function that never goes on, do not learn of it.
+fn close_others(kept: c_int) {
+    let first = libc::STDERR_FILENO + 1;
+    let ranges = [(first, kept - 1), (first.max(kept + 1), c_int::MAX)];
+    for (from, to) in ranges.into_iter().filter(|(from, to)| from <= to) {
+        // SAFETY: has only numbers as its arguments. A host without the call leaves the
+        // descriptors open, which does no harm.
+        unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
     }
 }
 

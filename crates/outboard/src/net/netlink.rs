@@ -18,6 +18,8 @@ use std::io;
 
 /// The kernel sends parts of lists of at most 32 KiB.
 const BUFFER_SIZE: usize = 64 << 10;
+/// Other answers are short.
+const ANSWER_SIZE: usize = 8 << 10;
 /// How often a list is asked for that changed meanwhile.
 const DUMP_ATTEMPTS: usize = 16;
 /// Header of the request that an error message repeats (NETLINK_CAP_ACK).
@@ -135,7 +137,7 @@ impl Netlink {
         flags: u16,
     ) -> io::Result<Option<RouteNetlinkMessage>> {
         let number = self.send(message, flags)?;
-        let mut buffer = vec![0; BUFFER_SIZE];
+        let mut buffer = vec![0; ANSWER_SIZE];
         loop {
             for answer in self.receive(&mut buffer)? {
                 let (header, payload) = answer.into_parts();
