@@ -44,7 +44,8 @@ const WITHOUT_V6: &str = "ipv6.disable=1";
 /// How long the ports of a link may take to see each other.
 const MEETING: Duration = Duration::from_secs(20);
 const MEETING_TRY: Duration = Duration::from_millis(20);
-/// Intervals of questions for a neighbour's address, in milliseconds: while ports meet, and Linux's.
+/// Intervals of questions for a neighbour's address, in milliseconds: while ports meet, and
+/// Linux's own.
 const QUICK: &str = "20";
 const USUAL: &str = "1000";
 /// Twice the interval at which a node looks for old neighbours, in milliseconds.

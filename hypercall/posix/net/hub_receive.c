@@ -3,9 +3,9 @@
  * Hub: who receives. hub.h has the states.
  *
  * The port's thread takes frames from all peers in turn. If there are none it looks again for a
- * short time, then sleeps until a peer rings the bell. When a peer reports a change, it looks at the
- * file for ports that came and went. It also looks each second in which the kernel has used the
- * port, and every four seconds if not: ports that nobody uses cost no time.
+ * short time, then sleeps until a peer rings the bell. When a peer reports a change, the thread
+ * looks at the file for ports that came and went. It also looks each second in which the kernel has
+ * used the port, and every four seconds if not: ports that nobody uses cost little time.
  *
  * A client's thread that waits for the kernel looks for frames, too: no thread has to wake for the
  * answer that it waits for. The port's thread leaves that to it, and sleeps.
