@@ -68,7 +68,7 @@ fn act(topology: &Topology, lab: &mut RunningLab, action: &Action) -> Result<Ste
             let (received, sent) = transfer_data(lab, false, transfer)?;
             Ok(udp_result(text, transfer, &received, &sent))
         }
-        Action::TopologyLink { link, is_up } => {
+        Action::Link { link, is_up } => {
             lab.set_link(*link, *is_up)?;
             let state = if *is_up { "up" } else { "down" };
             Ok(done(format!("{state} {}", topology.links[*link].name)))

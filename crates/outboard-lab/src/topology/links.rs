@@ -132,7 +132,7 @@ impl Topology {
         &mut self,
         link: &mut TopologyLink,
         remote: SocketAddrV4,
-        nodes: &Names,
+        nodes: &NameIndex,
     ) -> Result<()> {
         let wrong = |text: &str| Err(Error::topology(link.line, format!("{}: {text}", link.name)));
         let name = format!("{}-tunnel", link.name);

@@ -236,7 +236,7 @@ impl Topology {
         let settings = self.nodes.iter().flat_map(|node| &node.sysctls);
         all.any(|prefix| prefix.address().is_ipv6())
             || settings.into_iter().any(|(name, _)| is_of_v6(name))
-            || self.steps.iter().any(Step::has_v6)
+            || self.steps.iter().any(LabStep::has_v6)
     }
 
     /// The first address of a node, of one family or of any: that of loopback, if it has one.

@@ -30,7 +30,7 @@ pub enum Action {
     Await(Echo),
     Tcp(TransferStep),
     Udp(TransferStep),
-    TopologyLink {
+    Link {
         link: usize,
         is_up: bool,
     },
@@ -172,14 +172,14 @@ fn expectation(text: &str, names: &NameIndex) -> Option<Expectation> {
     }
 }
 
-impl Step {
+impl LabStep {
     /// Whether it has an address or a setting of IPv6.
     pub(super) fn has_v6(&self) -> bool {
         match &self.action {
             Action::Ping(echo) | Action::Await(echo) => echo.to.is_ipv6(),
             Action::Tcp(transfer) | Action::Udp(transfer) => transfer.address.is_ipv6(),
             Action::Sysctl { name, .. } => is_of_v6(name),
-            Action::TopologyLink { .. } | Action::Wait(_) => false,
+            Action::Link { .. } | Action::Wait(_) => false,
         }
     }
 }
@@ -319,7 +319,7 @@ impl Context<'_> {
     fn link(&self, yaml: &Yaml, is_up: bool) -> Result<Action> {
         let name = yaml.text("the name of a link")?;
         let link = find(self.links, "link", name, yaml.line)?;
-        Ok(Action::TopologyLink { link, is_up })
+        Ok(Action::Link { link, is_up })
     }
 
     fn sysctl(&self, yaml: &Yaml) -> Result<Action> {
