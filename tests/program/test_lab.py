@@ -54,9 +54,10 @@ def test_router():
     lab = lab_of("router")
     assert [step["met"] for step in lab["steps"]] == [True] * 3
     sent = {(row["link"], row["node"]): row["sent_bytes"] for row in lab["interfaces"]}
-    # The router passed on what the left host sent, cut into packets in another way.
+    # The router passed on what the left host sent, cut into packets in another way: each of 1,500
+    # bytes has up to 80 bytes of headers, or many bytes have one header.
     assert sent["east", "router"] >= 1_000_000
-    assert abs(sent["west", "left"] - sent["east", "router"]) < 20_000
+    assert abs(sent["west", "left"] - sent["east", "router"]) < 80_000
 
 
 def test_line_of_255_nodes():
