@@ -48,7 +48,7 @@ def listens(stack: str) -> bool:
 
 @contextlib.contextmanager
 def server(stack: str, path: str, directory: str) -> Iterator[None]:
-    config = lighttpd.configure(directory, f"{directory}/root", ADDRESS[stack], max(CONNECTIONS))
+    config = lighttpd.configure(directory, f"{directory}/served", ADDRESS[stack], max(CONNECTIONS))
     environment = host.environment(OUTBOARD_NET=f"tap:tap0,ip={GUEST}/24")
     command = [*network.inside(NAMESPACE[stack]), path, "-D", "-f", config]
     with subprocess.Popen(command, env=environment) as process:
@@ -80,8 +80,8 @@ def web_server(rounds: int) -> list[Result]:
         return []
     os.environ.setdefault("XDG_CACHE_HOME", os.path.join(program.OUT, "test-cache"))
     with scratch() as directory:
-        os.mkdir(f"{directory}/root")
-        with open(f"{directory}/root/file", "wb") as stream:
+        os.mkdir(f"{directory}/served")
+        with open(f"{directory}/served/file", "wb") as stream:
             stream.write(bytes(FILE_BYTES))
         paths = {stack: build(directory, stack) for stack in (OURS, VETH)}
         turns = take_turns([Contender(stack, lambda stack=stack, path=path:

@@ -149,10 +149,10 @@ def fixture_lighttpd(tmp_path_factory):
 @pytest.mark.parametrize("waits", ["linux-sysepoll", "poll", "select"])
 def test_lighttpd(work, lighttpd, waits):
     contents = os.urandom(3000000)
-    os.mkdir(f"{work}/root")
-    with open(f"{work}/root/file.bin", "wb") as stream:
+    os.mkdir(f"{work}/served")
+    with open(f"{work}/served/file.bin", "wb") as stream:
         stream.write(contents)
-    config = lighttpd_build.configure(work, f"{work}/root", "127.0.0.1", event_handler=waits)
+    config = lighttpd_build.configure(work, f"{work}/served", "127.0.0.1", event_handler=waits)
     done, answer = request(lighttpd, "-D", "-f", config, port=8080, LOCAL_TIMES="20",
                            text="GET /file.bin HTTP/1.0\r\n\r\n", answer=f"{work}/answer")
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -196,17 +196,17 @@ def test_many_connections_at_once(work, lighttpd, tap, connections, requests):
     """All are open before the first request. Each request gets its file."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * connections:
         pytest.skip("the host allows too few descriptors")
-    os.mkdir(f"{work}/root")
+    os.mkdir(f"{work}/served")
     for number in range(20):
-        with open(f"{work}/root/{number}", "wb") as stream:
+        with open(f"{work}/served/{number}", "wb") as stream:
             stream.write(os.urandom(100 + 2000 * number))
-    config = lighttpd_build.configure(work, f"{work}/root", "10.9.0.2", connections)
+    config = lighttpd_build.configure(work, f"{work}/served", "10.9.0.2", connections)
     environment = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES,
                    "OUTBOARD_NET": "tap:tap0,ip=10.9.0.2/24"}
     with subprocess.Popen(tap.command(lighttpd, "-D", "-f", config), env=environment) as server:
         wait_until(lambda: answers(tap, "10.9.0.2"), "the server listens")
         done = tap.run(sys.executable, os.path.join(HERE, "http_load.py"), "10.9.0.2", "8080",
-                       connections, requests, f"{work}/root", timeout=600)
+                       connections, requests, f"{work}/served", timeout=600)
         server.terminate()
         server.wait(timeout=60)
     assert int(done.stdout) == connections * requests
