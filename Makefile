@@ -24,7 +24,7 @@ endif
 
 .NOTPARALLEL:
 .PHONY: all setup source kernel library program modules demo test test-long fuzz bench soak install
-.PHONY: check-untouched check-clang clean help
+.PHONY: check-untouched check-arch check-clang clean help
 
 all: program
 
@@ -83,6 +83,10 @@ modules: library
 
 check-untouched: source
 	@$(BUILD)/check-untouched.sh
+
+check-arch: source
+	@$(BUILD)/configure.sh
+	@$(BUILD)/check-arch.sh
 
 check-clang: library
 	@$(BUILD)/check-clang.sh

@@ -19,6 +19,7 @@ make install          install below PREFIX (/usr/local); DESTDIR is put in front
 make library          build the libraries only
 make modules M=DIR    build modules of your own for this kernel
 make check-untouched  compare the Linux tree that was built with its original
+make check-arch       compile kernel/arch alone, for the variables below
 make check-clang      compile our C code with clang
 make clean            remove out/
 
