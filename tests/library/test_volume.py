@@ -100,6 +100,22 @@ def test_a_volume_is_written(work):
     assert "(3)" in found, found
 
 
+@pytest.mark.needs("pkg-config")
+def test_volumes_start_from_snapshots(work):
+    """As many as are open at a time, and those of others are no reason to fail."""
+    image = images.make_ext4_of(f"{work}/disk.img", tree(work))
+    program, snapshots = build(work, "volume_test.c"), f"{work}/snapshots"
+    os.mkdir(snapshots, 0o700)
+    run(program, "boot", image, snapshots)
+    saved = {name for name in os.listdir(snapshots) if name.endswith(".snapshot")}
+    assert len(saved) == 2
+    run(program, "start", image, snapshots)
+    assert {name for name in os.listdir(snapshots) if name.endswith(".snapshot")} == saved
+    os.chmod(snapshots, 0o777)
+    run(program, "boot", image, snapshots)
+    run(program, "boot", image, f"{work}/missing")
+
+
 def large_tree(work):
     os.makedirs(f"{work}/tree/deep")
     images.write_noise(f"{work}/tree/noise", 1)

@@ -452,6 +452,42 @@ static void contain_panic(const char *name, const char *other_name)
 	GOOD(ob_volume_close(other));
 }
 
+/* ---- snapshots ---- */
+
+/* How many mappings of this process are of files whose names have these words. */
+static int mapped(const char *words)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[4096];
+	int count = 0;
+
+	CHECK(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, words) != NULL;
+	fclose(maps);
+	return count;
+}
+
+/* `start`: whether the kernels of two volumes start from snapshots that are in `directory`. */
+static void use_snapshots(const char *name, const char *directory, bool start)
+{
+	struct ob_volume_options options = { .size = sizeof(options), .snapshots = directory };
+	struct ob_volume *volume, *other;
+	int first;
+
+	GOOD(ob_volume_open(name, &options, &volume));
+	first = mapped(".snapshot");
+	CHECK_EQUAL(first > 0, start);
+	GOOD(ob_volume_open(name, &options, &other));
+	CHECK_EQUAL(mapped(".snapshot") > first, start);
+	check_contents(other, "/hello", "hello\n");
+	check_contents(volume, "/hello", "hello\n");
+	GOOD(ob_volume_close(volume));
+	check_contents(other, "/hello", "hello\n");
+	GOOD(ob_volume_close(other));
+	CHECK_EQUAL(mapped(".snapshot"), 0);
+}
+
 /* ---- what only fails ---- */
 
 static void fail(const char *name, const char *key, const char *error)
@@ -482,6 +518,10 @@ int main(int count, char **arguments)
 		write_volume(arguments[2], arguments[3]);
 	else if (!strcmp(arguments[1], "panic"))
 		contain_panic(arguments[2], arguments[3]);
+	else if (!strcmp(arguments[1], "boot"))
+		use_snapshots(arguments[2], arguments[3], false);
+	else if (!strcmp(arguments[1], "start"))
+		use_snapshots(arguments[2], arguments[3], true);
 	else
 		fail(arguments[2], arguments[3], arguments[4]);
 	CHECK_EQUAL(umask(0), 027);

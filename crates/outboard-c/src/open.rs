@@ -25,11 +25,12 @@ pub struct VolumeOptions<'a> {
     verity_root_hash: Text<'a>,
     verity_offset: u64,
     integrity: Text<'a>,
+    snapshots: Text<'a>,
 }
 
 // SAFETY: all of it holds; pointers may be NULL.
 unsafe impl Versioned for VolumeOptions<'_> {
-    const LEAST: usize = size_of::<VolumeOptions<'static>>();
+    const LEAST: usize = 104;
     const NAME: &'static str = "ob_volume_options";
 }
 
@@ -107,6 +108,9 @@ impl VolumeOptions<'_> {
         for path in self.components.all() {
             options = options.component(path);
         }
+        if let Some(directory) = self.snapshots.optional() {
+            options = options.snapshots(directory);
+        }
         self.file_system(options)
     }
 
@@ -167,6 +171,6 @@ mod tests {
 
     #[test]
     fn the_options_are_those_of_the_header() {
-        assert_eq!(VolumeOptions::LEAST, 104);
+        assert_eq!(size_of::<VolumeOptions>(), 112);
     }
 }

@@ -81,6 +81,9 @@ pub struct Options {
     /// A panic ends a volume's kernel, not the process.
     #[doc(hidden)]
     pub contain_panic: bool,
+    /// The directory of kernel snapshots of a volume; the program has its own.
+    #[doc(hidden)]
+    pub snapshots: Option<PathBuf>,
 }
 
 /// For [`Volume::open`](crate::Volume::open).
@@ -177,6 +180,14 @@ impl Options {
     /// threads that are in a call stay there for ever. Default: a panic ends the process.
     pub fn contain_panic(mut self, yes: bool) -> Self {
         self.contain_panic = yes;
+        self
+    }
+
+    /// A directory of kernel snapshots, which is the user's alone. The volume's kernel starts from
+    /// one that an earlier process left there, or boots and leaves one. Default: it boots each
+    /// time. Where a snapshot cannot be used or saved, that is no error.
+    pub fn snapshots(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.snapshots = Some(directory.into());
         self
     }
 

@@ -153,6 +153,7 @@ impl Session {
         let used = used::of_library(&options, &held);
         let mut session = Self::of_images(options, held, keys);
         session.used = used;
+        session.snapshots = session.options.snapshots.clone();
         session.in_library = true;
         session
     }

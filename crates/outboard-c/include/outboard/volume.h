@@ -116,11 +116,13 @@ struct ob_volume_options {
 	/* where the hash tree begins, in bytes; 0: a search finds it */
 	uint64_t verity_offset;
 	const char *integrity;		/* algorithm of dm-integrity's tags; NULL: crc32c */
+	/* a directory of kernel snapshots, the user's alone; NULL: the kernel boots */
+	const char *snapshots;
 };
 
 /*
  * Opens a volume by a name of the program's grammar: IMAGE[@PARTITION][@VOLUME...]. `options` may
- * be NULL. Boots a kernel in this process, which takes some tenths of a second. A process can have
+ * be NULL. Boots a kernel in this process, or starts one from a snapshot. A process can have
  * 16 volumes open at a time, less those kernels that it boots by <outboard/outboard.h>; the next
  * open fails with OB_VOLUME_OTHER. The image is locked until the volume is closed: shared for
  * reading, else exclusive.

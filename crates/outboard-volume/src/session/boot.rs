@@ -96,7 +96,10 @@ impl Session {
         };
         if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());
-            builder = builder.snapshots(directory.expect("a path that exists"));
+            let directory = directory.map_err(|_| {
+                Error::Usage("the name of the directory of snapshots has a zero byte".to_owned())
+            })?;
+            builder = builder.snapshots(directory);
             // A snapshot then contains the driver.
             if let Some(name) = kind.and_then(component_of) {
                 builder = builder.components(CString::new(name).expect("a module's name"));
