@@ -60,6 +60,9 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("create", host(HOST_OPEN, (long)"escaped", 0101 /* O_CREAT | O_WRONLY */, 0600, 0));
 	attempt("unlink", host(HOST_UNLINK, (long)"kept", 0, 0, 0));
 	attempt("socket", host(HOST_SOCKET, 2, 1, 0, 0));
+	attempt("udp_socket", host(HOST_SOCKET, 2, 2, 0, 0));
+	attempt("raw_socket", host(HOST_SOCKET, 2, 3, 1 /* IPPROTO_ICMP */, 0));
+	attempt("netlink_socket", host(HOST_SOCKET, 16, 3, 0, 0));
 	attempt("unix_socket", host(HOST_SOCKET, 1, 1, 0, 0));
 	attempt("kill", host(HOST_KILL, 1, 0, 0, 0));
 	attempt("kill_all", host(HOST_KILL, -1, 0, 0, 0));

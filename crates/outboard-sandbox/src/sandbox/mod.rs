@@ -126,7 +126,7 @@ impl Sandbox {
         // A command that uses files of the host needs their real owners.
         let network = access.network.is_some();
         if !files {
-            rights::separate(network);
+            rights::separate();
         }
         rights::hide_devices(access);
         files::restrict(access, snapshots, components)?;
