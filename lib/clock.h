@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <time.h>
 
+/* A time that never comes. */
+#define OB_NEVER UINT64_MAX
+
 static inline uint64_t ob_milliseconds(void)
 {
 	struct timespec time;

@@ -15,10 +15,4 @@
 int ob_dhcp_start(struct ob_instance *instance, struct ob_net_interface *interface,
 		  const struct ob_link *link, unsigned int seconds, bool fixed_mtu);
 
-/*
- * Ends the client of the interface, if it has one, and removes what the lease has configured. Also
- * when the kernel has halted. Blocks, without the mutex of struct ob_net.
- */
-void ob_dhcp_stop(struct ob_net_interface *interface);
-
 #endif

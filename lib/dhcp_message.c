@@ -307,7 +307,7 @@ static bool read_times(const struct message *message, struct ob_dhcp_reply *repl
 
 	reply->lease = (uint32_t)lease;
 	if (lease == OB_DHCP_INFINITE) {
-		reply->renew = reply->rebind = OB_DHCP_NEVER;
+		reply->renew = reply->rebind = OB_NEVER;
 		return true;
 	}
 	reply->rebind = find_time(message, OPTION_REBIND, lease * 875, lease * 1000);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
 #include "netlink.h"
 
 /* Room for every request, with its headers. */
@@ -26,9 +27,8 @@ enum ob_dhcp_type {
 	OB_DHCP_RELEASE = 7,
 };
 
-/* A lease without an end, and a time that never comes. */
+/* A lease without an end. */
 #define OB_DHCP_INFINITE 0xffffffffu
-#define OB_DHCP_NEVER UINT64_MAX
 
 struct ob_dhcp_request {
 	enum ob_dhcp_type type;
@@ -46,7 +46,7 @@ struct ob_dhcp_reply {
 	uint8_t server[4];		/* zeroes: none given */
 	struct ob_net_address address;	/* with its prefix */
 	uint32_t lease;			/* seconds, or OB_DHCP_INFINITE */
-	uint64_t renew, rebind;		/* milliseconds after the request, or OB_DHCP_NEVER */
+	uint64_t renew, rebind;		/* milliseconds after the request, or OB_NEVER */
 	uint32_t mtu;			/* 0: none given */
 	int route_count;
 	struct ob_route routes[OB_DHCP_ROUTES_MOST];

@@ -13,7 +13,6 @@
 
 #include <outboard/net.h>
 
-#include "dhcp.h"
 #include "instance.h"
 #include "net_job.h"
 #include "wait.h"
@@ -122,8 +121,9 @@ static int configure(struct ob_net_job *job)
 	pthread_mutex_unlock(mutex);
 	if (!error)
 		error = ob_net_link_lower(job);
-	if (error && job->started_dhcp)
-		ob_dhcp_stop(interface);
+	for (int kind = 0; error && kind < OB_LEASE_KINDS; kind++)
+		if (job->started[kind])
+			ob_lease_stop(interface, kind);
 	if (error)
 		ob_net_link_undo(job);
 	pthread_mutex_lock(mutex);
@@ -327,8 +327,10 @@ static int take_interface(struct ob_net_job *job)
 /* An entry of the program's own interface that says nothing: it would only fill the list. */
 static bool is_empty(const struct ob_net_interface *interface)
 {
-	return interface->device < 0 && !interface->dhcp && !interface->servers.count &&
-	       !interface->leased.count;
+	for (int kind = 0; kind < OB_LEASE_KINDS; kind++)
+		if (interface->clients[kind] || interface->leased[kind].count)
+			return false;
+	return interface->device < 0 && !interface->servers.count;
 }
 
 static int configure_existing(struct ob_net_job *job)
@@ -443,7 +445,7 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	pthread_mutex_unlock(&instance->net.mutex);
 	if (error)
 		return error;
-	ob_dhcp_stop(interface);
+	ob_lease_stop_all(interface);
 	error = ob_net_device_remove(instance, interface->device);
 	pthread_mutex_lock(&instance->net.mutex);
 	if (!is_removed(error)) {
@@ -479,7 +481,7 @@ void ob_net_halted(struct ob_instance *instance)
 		instance->net.interfaces = interface->next;
 		/* The thread of a DHCP client may wait for the mutex. */
 		pthread_mutex_unlock(&instance->net.mutex);
-		ob_dhcp_stop(interface);
+		ob_lease_stop_all(interface);
 		free(interface);
 		pthread_mutex_lock(&instance->net.mutex);
 	}

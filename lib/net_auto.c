@@ -30,7 +30,7 @@ int ob_net_lease_configure(struct ob_net_job *job)
 		return ob_net_fail_step(job, error, "%s", "dhcp");
 	error = ob_dhcp_start(job->instance, job->interface, &link, job->options.dhcp,
 			      job->options.device.mtu);
-	job->started_dhcp = !error;
+	job->started[OB_LEASE_IPV4] = !error;
 	return error;
 }
 

@@ -4,15 +4,18 @@
  *
  * The list is under the mutex of struct ob_net. A call that changes an interface marks it as busy
  * and gives up the mutex while it waits for the network. Nobody else touches a busy interface,
- * except that its DHCP client may set `leased`, under the mutex.
+ * except that its DHCP clients may set `leased`, under the mutex.
  */
 #ifndef OUTBOARD_LIB_NET_INTERFACE_H
 #define OUTBOARD_LIB_NET_INTERFACE_H
 
 #include "net_options.h"
 
-struct ob_dhcp;
+struct ob_lease_client;
 struct ob_instance;
+
+/* The DHCP clients that an interface may have. */
+enum ob_lease_kind { OB_LEASE_IPV4, OB_LEASE_IPV6, OB_LEASE_KINDS };
 
 struct ob_net_interface {
 	struct ob_net_interface *next;
@@ -22,8 +25,9 @@ struct ob_net_interface {
 	char name[OB_NET_NAME_BYTES];
 	bool busy;
 	struct ob_net_servers servers;	/* that the program named */
-	struct ob_net_servers leased;	/* that DHCP named */
-	struct ob_dhcp *dhcp;		/* NULL: no client */
+	/* By enum ob_lease_kind. */
+	struct ob_net_servers leased[OB_LEASE_KINDS];	/* that DHCP named */
+	struct ob_lease_client *clients[OB_LEASE_KINDS];	/* NULL: no client */
 };
 
 /*
@@ -31,5 +35,12 @@ struct ob_net_interface {
  * are none, removes the file that an earlier call has written. Under the mutex.
  */
 int ob_resolver_write(struct ob_instance *instance);
+
+/*
+ * lease.c: ends a DHCP client of the interface, if it has one, and removes what the lease has
+ * configured. Also when the kernel has halted. Blocks, without the mutex of struct ob_net.
+ */
+void ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind);
+void ob_lease_stop_all(struct ob_net_interface *interface);
 
 #endif

@@ -32,7 +32,7 @@ struct ob_net_change {
 struct ob_net_job {
 	struct ob_instance *instance;
 	struct ob_net_interface *interface;
-	bool started_dhcp;
+	bool started[OB_LEASE_KINDS];	/* DHCP clients */
 	int added;			/* number of the new device */
 	char added_name[OB_NET_NAME_BYTES];
 	struct ob_net_servers servers_before;

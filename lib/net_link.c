@@ -7,7 +7,6 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "dhcp.h"
 #include "net_job.h"
 
 #define fail(error, ...) ob_error_set(OB_ERROR_NET, error, __VA_ARGS__)
@@ -142,7 +141,7 @@ int ob_net_link_lower(struct ob_net_job *job)
 
 	if (job->options.wanted != OB_NET_DOWN)
 		return 0;
-	ob_dhcp_stop(job->interface);
+	ob_lease_stop_all(job->interface);
 	error = ob_netlink_link_set_up(&job->netlink, job->before.index, false);
 	return error ? ob_net_fail_step(job, error, "cannot bring it %s", "down") : 0;
 }
@@ -154,7 +153,8 @@ static int add_addresses(struct ob_net_job *job)
 	for (int i = 0; i < job->options.address_count; i++) {
 		const struct ob_net_address *address = &job->options.addresses[i];
 		int error = ob_netlink_address_add(&job->netlink, job->before.index, address,
-						   OB_NETLINK_FOR_EVER, false);
+						   OB_NETLINK_FOR_EVER, OB_NETLINK_FOR_EVER,
+						   false);
 
 		if (error)
 			return ob_net_fail_step(job, error, "ip=%s",

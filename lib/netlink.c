@@ -318,9 +318,10 @@ static void add_broadcast(struct request *request, const struct ob_net_address *
 }
 
 int ob_netlink_address_add(struct ob_netlink *netlink, uint32_t index,
-			   const struct ob_net_address *address, uint32_t seconds, bool replace)
+			   const struct ob_net_address *address, uint32_t preferred,
+			   uint32_t valid, bool replace)
 {
-	struct ifa_cacheinfo times = { .ifa_prefered = seconds, .ifa_valid = seconds };
+	struct ifa_cacheinfo times = { .ifa_prefered = preferred, .ifa_valid = valid };
 	uint16_t flags = (uint16_t)(NLM_F_CREATE | (replace ? NLM_F_REPLACE : NLM_F_EXCL));
 	struct request request;
 

@@ -61,12 +61,14 @@ int ob_netlink_link_set_name(struct ob_netlink *netlink, uint32_t index, const c
 int ob_netlink_link_set_mac(struct ob_netlink *netlink, uint32_t index, const uint8_t mac[6]);
 
 /*
- * An IPv6 address is usable at once: the kernel does not look for duplicates. `seconds`: the kernel
- * removes the address after that time. With `replace` the time of an address is set that the link
- * may have already; else that is -EEXIST.
+ * An IPv6 address is usable at once: the kernel does not look for duplicates. After `preferred`
+ * seconds new connections prefer other addresses, after `valid` seconds the kernel removes the
+ * address. With `replace` the times of an address are set that the link may have already; else
+ * that is -EEXIST.
  */
 int ob_netlink_address_add(struct ob_netlink *netlink, uint32_t index,
-			   const struct ob_net_address *address, uint32_t seconds, bool replace);
+			   const struct ob_net_address *address, uint32_t preferred,
+			   uint32_t valid, bool replace);
 int ob_netlink_address_remove(struct ob_netlink *netlink, uint32_t index,
 			      const struct ob_net_address *address);
 /*

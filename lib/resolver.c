@@ -113,8 +113,8 @@ int ob_resolver_write(struct ob_instance *instance)
 	for (struct ob_net_interface *each = instance->net.interfaces; each && !error;
 	     each = each->next) {
 		error = append_servers(&text, &each->servers);
-		if (!error)
-			error = append_servers(&text, &each->leased);
+		for (int kind = 0; kind < OB_LEASE_KINDS && !error; kind++)
+			error = append_servers(&text, &each->leased[kind]);
 	}
 	if (!error && text.length)
 		error = replace(instance, &text);

@@ -159,7 +159,7 @@ static void test_overload(void)
 	end(&packet);
 	CHECK(read_packet(&packet, &reply));
 	CHECK_EQUAL(reply.lease, OB_DHCP_INFINITE);
-	CHECK(reply.renew == OB_DHCP_NEVER);
+	CHECK(reply.renew == OB_NEVER);
 	expect_address(&reply.address, "10.5.0.77/8");
 	CHECK_EQUAL(reply.route_count, 1);
 	expect_address(&reply.routes[0].destination, "10.9.0.0/24");
@@ -258,7 +258,7 @@ static void check_sane(const struct ob_dhcp_reply *reply)
 	CHECK(reply->address.family == AF_INET && reply->address.prefix >= 1 &&
 	      reply->address.prefix <= 32 && ob_net_address_is_of_host(&reply->address));
 	CHECK(reply->lease && reply->renew && reply->renew <= reply->rebind);
-	CHECK(reply->rebind == OB_DHCP_NEVER || reply->rebind <= reply->lease * 1000ull);
+	CHECK(reply->rebind == OB_NEVER || reply->rebind <= reply->lease * 1000ull);
 	CHECK(!reply->mtu || (reply->mtu >= 1280 && reply->mtu <= 65535));
 	CHECK(reply->servers.count >= 0 && reply->servers.count <= OB_NET_SERVERS_MOST);
 	CHECK(reply->route_count >= 0 && reply->route_count <= OB_DHCP_ROUTES_MOST);
