@@ -63,9 +63,9 @@ void ob_net_link_undo(struct ob_net_job *job);
 
 /* net_auto.c: without the mutex, the interface is busy. A job without the word needs nothing. */
 
-/* Asks for a lease by DHCP. */
+/* Asks for leases by DHCP, for IPv4 and IPv6. */
 int ob_net_lease_configure(struct ob_net_job *job);
-/* Waits for an address that a router announces. */
+/* Waits for an address that a router announces, or for what its flags ask for instead. */
 int ob_net_routers_configure(struct ob_net_job *job);
 
 #endif

@@ -115,7 +115,8 @@ static bool wants_up(const struct ob_net_options *options)
 	if (options->wanted != OB_NET_AS_IT_IS)
 		return options->wanted == OB_NET_UP;
 	return options->address_count || options->gateways[0].family ||
-	       options->gateways[1].family || options->dhcp || options->slaac;
+	       options->gateways[1].family || options->dhcp || options->dhcp6 ||
+	       options->slaac;
 }
 
 static int raise_link(struct ob_net_job *job)

@@ -311,6 +311,11 @@ static int read_dhcp(struct ob_net_options *options, const char *word, char *val
 	return read_seconds(word, value, DHCP_SECONDS, &options->dhcp);
 }
 
+static int read_dhcp6(struct ob_net_options *options, const char *word, char *value)
+{
+	return read_seconds(word, value, DHCP_SECONDS, &options->dhcp6);
+}
+
 static int read_slaac(struct ob_net_options *options, const char *word, char *value)
 {
 	return read_seconds(word, value, SLAAC_SECONDS, &options->slaac);
@@ -367,6 +372,7 @@ static const struct word {
 	{ "gw", VALUE_NEEDED, true, false, read_gw },
 	{ "dns", VALUE_NEEDED, true, false, read_dns },
 	{ "dhcp", VALUE_OPTIONAL, false, false, read_dhcp },
+	{ "dhcp6", VALUE_OPTIONAL, false, false, read_dhcp6 },
 	{ "slaac", VALUE_OPTIONAL, false, false, read_slaac },
 	{ "name", VALUE_NEEDED, false, false, read_name },
 	{ "mac", VALUE_NEEDED, false, false, read_mac },
@@ -399,8 +405,8 @@ static int read_word(struct ob_net_options *options, char *text, bool is_new, un
 
 	show(text, shown, sizeof(shown));
 	if (!word)
-		return fail("%s: unknown word: use ip, gw, dns, dhcp, slaac, name, mac, mtu, up, "
-			    "down, queues, forward or pcap",
+		return fail("%s: unknown word: use ip, gw, dns, dhcp, dhcp6, slaac, name, mac, "
+			    "mtu, up, down, queues, forward or pcap",
 			    *shown ? shown : "(nothing)");
 	bit = 1u << (word - words);
 	if (!word->repeats && *seen & bit)
@@ -466,7 +472,7 @@ static bool has_ipv6(const struct ob_net_options *options)
 	for (int i = 0; i < options->address_count; i++)
 		if (options->addresses[i].family == AF_INET6)
 			return true;
-	return options->slaac || options->gateways[1].family;
+	return options->dhcp6 || options->slaac || options->gateways[1].family;
 }
 
 static bool is_link_local(const struct ob_net_address *address)
@@ -504,9 +510,9 @@ static int check(const struct ob_net_options *options)
 			    MTU_LEAST_IPV6);
 	if (options->wanted != OB_NET_DOWN)
 		return 0;
-	if (options->dhcp || options->slaac)
+	if (options->dhcp || options->dhcp6 || options->slaac)
 		return fail("%s, down: only an interface that is up can ask for an address",
-			    options->dhcp ? "dhcp" : "slaac");
+			    options->dhcp ? "dhcp" : options->dhcp6 ? "dhcp6" : "slaac");
 	if (options->gateways[0].family || options->gateways[1].family)
 		return fail("gw, down: only an interface that is up has routes");
 	return 0;

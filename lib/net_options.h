@@ -42,6 +42,7 @@ struct ob_net_options {
 	struct ob_net_address gateways[2];
 	struct ob_net_servers servers;
 	unsigned int dhcp;		/* seconds to wait for a lease; 0: no DHCP */
+	unsigned int dhcp6;		/* the same for DHCPv6 */
 	unsigned int slaac;		/* seconds to wait for an address; 0: does not wait */
 	char text[OB_NET_TEXT_BYTES];
 	char forwards[OB_NET_TEXT_BYTES];

@@ -218,6 +218,30 @@ static void start_link(struct request *request, uint16_t type, uint32_t index)
 	request->message.link.ifi_index = (int)index;
 }
 
+/* The attribute of that type in another one, or NULL. */
+static const struct rtattr *find_inside(const struct rtattr *outer, uint16_t type)
+{
+	const struct rtattr *attribute = RTA_DATA(outer);
+	long left = (long)RTA_PAYLOAD(outer);
+
+	for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left))
+		if ((attribute->rta_type & NLA_TYPE_MASK) == type)
+			return attribute;
+	return NULL;
+}
+
+/* A link without IPv6 has none. */
+static uint32_t read_router_flags(const struct rtattr *families)
+{
+	const struct rtattr *ipv6 = find_inside(families, AF_INET6);
+	const struct rtattr *attribute = ipv6 ? find_inside(ipv6, IFLA_INET6_FLAGS) : NULL;
+	uint32_t flags = 0;
+
+	if (attribute && RTA_PAYLOAD(attribute) == sizeof(flags))
+		memcpy(&flags, RTA_DATA(attribute), sizeof(flags));
+	return flags & (OB_ROUTER_MANAGED | OB_ROUTER_OTHER);
+}
+
 static void read_link(void *context, const struct nlmsghdr *message)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(message);
@@ -237,6 +261,8 @@ static void read_link(void *context, const struct nlmsghdr *message)
 			memcpy(&link->mtu, value, bytes);
 		if (attribute->rta_type == IFLA_IFNAME && bytes <= sizeof(link->name))
 			memcpy(link->name, value, bytes);
+		if (attribute->rta_type == IFLA_AF_SPEC)
+			link->router_flags = read_router_flags(attribute);
 		if (attribute->rta_type == IFLA_ADDRESS && bytes == sizeof(link->mac)) {
 			memcpy(link->mac, value, bytes);
 			link->has_mac = true;

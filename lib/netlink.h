@@ -20,10 +20,15 @@ struct ob_netlink {
 	char buffer[8192];
 };
 
+/* What hosts shall ask a DHCPv6 server for: addresses, other information. */
+#define OB_ROUTER_MANAGED 0x40u
+#define OB_ROUTER_OTHER 0x80u
+
 struct ob_link {
 	uint32_t index;
 	uint32_t flags;			/* IFF_* */
 	uint32_t mtu;
+	uint32_t router_flags;		/* OB_ROUTER_* of the last announcement of a router */
 	uint8_t mac[6];
 	bool has_mac;
 	char name[OB_NET_NAME_BYTES];

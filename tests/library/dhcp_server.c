@@ -3,8 +3,6 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,15 +11,13 @@
 
 #include "client.h"
 #include "dhcp_server.h"
+#include "net_far_end.h"
 #include "net_links.h"
 
 #define LINK "eth7"
 #define PEER "server7"
 
 struct dhcp_server dhcp_server = { .lease = 3600, .host = 77 };
-
-static volatile long server_task;
-static volatile int cable_is_there, is_ready;
 
 static const uint8_t own[4] = { 10, 5, 0, 1 };
 
@@ -166,17 +162,8 @@ static bool was_to_all(struct msghdr *header)
 	return info.ipi_addr.s_addr == INADDR_BROADCAST;
 }
 
-static void *serve(void *unused)
+static void serve(int fd)
 {
-	int fd;
-
-	OK(ob_sys_unshare(CLONE_NEWNET));
-	server_task = OK(ob_sys_gettid());
-	while (!cable_is_there)
-		OK(ob_sys_sched_yield());
-	net_configure(PEER, "ip=10.5.0.1/24");
-	fd = open_socket();
-	is_ready = 1;
 	for (;;) {
 		uint8_t request[1500];
 		char control[128];
@@ -188,23 +175,17 @@ static void *serve(void *unused)
 		long size = ob_sys_recvmsg(fd, (void *)&header, 0);
 
 		if (size < 0)
-			return unused;
+			return;
 		answer(fd, request, size, was_to_all(&header));
 	}
 }
 
 void dhcp_server_start(void)
 {
-	pthread_t thread;
+	static const struct net_far_end far_end = {
+		.link = LINK, .peer = PEER, .address = "ip=10.5.0.1/24",
+		.open = open_socket, .serve = serve,
+	};
 
-	server_task = cable_is_there = is_ready = 0;
-	CHECK(!pthread_create(&thread, NULL, serve, NULL));
-	CHECK(!pthread_detach(thread));
-	while (!server_task)
-		OK(ob_sys_sched_yield());
-	net_make_veth(LINK, PEER);
-	net_move_link(PEER, server_task);
-	cable_is_there = 1;
-	while (!is_ready)
-		OK(ob_sys_sched_yield());
+	net_far_end_start(&far_end);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A small DHCP server that runs in the kernel, in a network namespace of its own, at the other end
- * of a cable. Links with dhcp_server.c, net_links.c and client.c.
+ * of a cable. Links with dhcp_server.c, and the files that net_far_end.h names.
  */
 #ifndef OUTBOARD_TESTS_DHCP_SERVER_H
 #define OUTBOARD_TESTS_DHCP_SERVER_H

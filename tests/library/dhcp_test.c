@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <outboard/net.h>
@@ -22,24 +21,7 @@
 #include "dhcp_server.h"
 #include "net_links.h"
 #include "threads.h"
-
-static double seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-/* Waits until the condition holds, at most so many seconds. */
-#define WAIT_FOR(condition, most)                                            \
-	do {                                                                 \
-		double end_ = seconds() + (most);                            \
-		while (!(condition)) {                                       \
-			CHECK(seconds() < end_ && "in time: " #condition);   \
-			usleep(10000);                                       \
-		}                                                            \
-	} while (0)
+#include "wait_for.h"
 
 static void expect_source(const char *destination, const char *wanted)
 {

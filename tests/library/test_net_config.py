@@ -64,6 +64,9 @@ REFUSED = {
     "user,up,up": "up: this word is there twice",
     "user,dhcp,down": "dhcp, down:",
     "user,dhcp=0": "seconds",
+    "user,dhcp6=3601": "dhcp6=3601: the time is a number of seconds from 1 to 3600",
+    "user,dhcp6,down": "dhcp6, down:",
+    "user,dhcp6,mtu=1279": "mtu=1279: IPv6 needs",
     "user,slaac=x": "seconds",
     "user,ip=10.0.0.2/24,gw=10.0.0.1,down": "gw, down:",
     "tap:tap0,forward=80:80": "forward=80:80: a tap interface has no forwards",
@@ -87,7 +90,7 @@ RIGHT = [
     "user,forward=80",
     "user,forward=8080:80,forward=udp:53:5353,pcap=/tmp/a\\,b.pcapng",
     "user,forward=127.0.0.1:8080:80,forward=tcp:[::1]:8080:80",
-    "pcap:C:\\\\file,slaac=5",
+    "pcap:C:\\\\file,slaac=5,dhcp6=7",
     "user,ip=fd00::2/64,gw=fe80::1",
     "user,ip=10.0.0.2/32,down",
 ]

@@ -35,9 +35,9 @@ int ob_net_add(const char *description, char name[16]);
 int ob_net_configure(const char *name, const char *changes);
 
 /*
- * Removes an interface that ob_net_add made, ends its DHCP client, drops its name servers. -ENOENT:
- * there is none of that number; -EBUSY: another call changes it now. After another error of the
- * kernel the interface stays, without its DHCP client.
+ * Removes an interface that ob_net_add made, ends its DHCP clients, drops its name servers.
+ * -ENOENT: there is none of that number; -EBUSY: another call changes it now. After another error
+ * of the kernel the interface stays, without its DHCP clients.
  */
 int ob_net_remove(int number);
 
