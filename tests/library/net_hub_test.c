@@ -205,7 +205,7 @@ static void begin_to_poll(struct member *member)
 {
 	struct ob_hub *hub = (struct ob_hub *)member->hub;
 
-	while (__atomic_load_n(&hub->taker, __ATOMIC_SEQ_CST) != HUB_POLLERS) {
+	while (__atomic_load_n(&hub->taker.state, __ATOMIC_SEQ_CST) != TAKER_POLLERS) {
 		usleep(1000);
 		look(member, false);
 	}

@@ -678,13 +678,13 @@ static void look(bool is_last)
 
 static uint32_t taker(void)
 {
-	return __atomic_load_n(&((struct ob_tap *)tap)->queues[0].taker, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&((struct ob_tap *)tap)->queues[0].taker.state, __ATOMIC_SEQ_CST);
 }
 
 /* Looks until the queue's thread leaves the frames to those who poll. */
 static void begin_to_poll(void)
 {
-	while (taker() != TAP_POLLERS) {
+	while (taker() != TAKER_POLLERS) {
 		usleep(1000);
 		look(false);
 	}
@@ -763,7 +763,7 @@ static void test_stays(void)
 	fd = packet_socket();
 	for (unsigned int i = 0; i < 50; i++) {
 		wait_with_frame(fd);
-		stayed += taker() == TAP_POLLERS;
+		stayed += taker() == TAKER_POLLERS;
 	}
 	CHECK(stayed);
 	send_one(fd);

@@ -18,7 +18,7 @@
  *   A's client	B's bell	changes it and wakes, if B's control says so
  *   B's taker	B's kernel	copies the frame, then B writes links[A].taken
  *
- * The taker is B's thread, or a client's thread that waits in B's kernel anyway (hub.h).
+ * The taker is B's thread, or a client's thread that waits in B's kernel anyway (taker.h).
  *
  * A writes no further than RING_BYTES beyond B's links[A].taken. If there is no room, A drops the
  * frame. A sends to the port that has the destination's address, or else to all (hub_learn.c).

@@ -17,6 +17,7 @@
 
 #include "backend.h"
 #include "spin.h"
+#include "taker.h"
 
 #define OB_HUB_VERSION 1
 #define OB_HUB_PORTS 64
@@ -105,33 +106,6 @@ struct ob_hub_peer {
 
 #define OB_HUB_LEARNT 1024
 
-/*
- * The taker is the thread that receives. It takes frames, and it says in `sleep` whether peers ring
- * the bell.
- *
- *   taker		`sleep`	it is
- *   HUB_THREAD		even	the port's thread
- *   HUB_NOBODY		odd	nobody: the thread waits for the bell
- *   HUB_POLLERS	even	threads that wait for the kernel; the port's thread waits
- *   HUB_LOOKS		even	one of these threads, which looks now
- *
- *   from		to		by
- *   HUB_THREAD		HUB_NOBODY	the thread, if no frame comes any more
- *   HUB_NOBODY		HUB_THREAD	the thread, if the bell rang
- *   HUB_NOBODY		HUB_LOOKS	a thread that begins to poll
- *   HUB_POLLERS	HUB_LOOKS	a thread that polls
- *   HUB_LOOKS		HUB_POLLERS	the same one, after the look
- *   HUB_LOOKS		HUB_NOBODY	the same one, after its last look; rings if there is work
- *   HUB_POLLERS	HUB_THREAD	the thread, if it is time to look at the file: those that
- *					polled may be stopped
- */
-enum ob_hub_taker {
-	HUB_THREAD,
-	HUB_NOBODY,
-	HUB_POLLERS,
-	HUB_LOOKS
-};
-
 struct ob_hub {
 	struct ob_net_backend backend;
 	struct ob_host *host;
@@ -152,8 +126,11 @@ struct ob_hub {
 	/* A thread is between reading `peers` and its last use of what it read; atomic. */
 	uint32_t transmitting;
 	uint64_t touched;		/* ports that got frames in this batch; of that thread */
-	uint32_t taker;			/* enum ob_hub_taker; atomic */
-	bool wanted;			/* a thread wants to poll: do not spin; atomic */
+	/*
+	 * A port is armed while control->sleep is odd: peers ring the bell. After its last look a
+	 * thread that polled rings if there is work.
+	 */
+	struct ob_taker taker;
 	/* The kernel has sent or polled since the last look at the file; atomic. */
 	bool used;
 	/* Of the taker. */

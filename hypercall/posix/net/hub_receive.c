@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hub: who receives. hub.h has the states.
+ * Hub: receives frames. taker.h says who does.
  *
  * The port's thread takes frames from all peers in turn. If there are none it looks again for a
  * short time, then sleeps until a peer rings the bell. When a peer reports a change, the thread
@@ -140,7 +140,7 @@ static bool spin(struct ob_hub *hub)
 	if (!ob_spin_begin(&hub->spin))
 		return false;
 	do {
-		if (__atomic_load_n(&hub->wanted, __ATOMIC_RELAXED))
+		if (ob_taker_is_polled(&hub->taker))
 			return false;
 		found = look_often(hub);
 	} while (ob_spin_goes_on(&hub->spin, found));
@@ -162,13 +162,7 @@ static uint32_t rings(const struct ob_hub *hub)
 	return __atomic_load_n(&hub->bell->rings, __ATOMIC_SEQ_CST);
 }
 
-static bool change_taker(struct ob_hub *hub, uint32_t from, uint32_t to)
-{
-	return __atomic_compare_exchange_n(&hub->taker, &from, to, false, __ATOMIC_SEQ_CST,
-					   __ATOMIC_RELAXED);
-}
-
-/* Peers ring the bell from now on; or no more. */
+/* Arms the port, or disarms it. */
 static void change_sleep(struct ob_hub *hub)
 {
 	__atomic_store_n(&hub->control->sleep, hub->control->sleep + 1, __ATOMIC_SEQ_CST);
@@ -177,11 +171,11 @@ static void change_sleep(struct ob_hub *hub)
 /* The bell rang, or it is time for a look at the ports. */
 static bool become_taker(struct ob_hub *hub, bool is_late)
 {
-	if (change_taker(hub, HUB_NOBODY, HUB_THREAD)) {
+	enum ob_taken taken = ob_taker_take(&hub->taker, is_late);
+
+	if (taken == TAKEN_FROM_NOBODY)
 		change_sleep(hub);
-		return true;
-	}
-	return is_late && change_taker(hub, HUB_POLLERS, HUB_THREAD);
+	return taken != NOT_TAKEN;
 }
 
 /* Another thread may take frames meanwhile. */
@@ -189,8 +183,7 @@ static void wait_as_nobody(struct ob_hub *hub, uint32_t seen)
 {
 	uint64_t time = ob_spin_now(), end;
 
-	__atomic_store_n(&hub->wanted, false, __ATOMIC_RELAXED);
-	__atomic_store_n(&hub->taker, HUB_NOBODY, __ATOMIC_SEQ_CST);
+	ob_taker_leave(&hub->taker, TAKER_NOBODY);
 	do {
 		end = time_of_look(hub);
 		wait_for_bell(hub, seen, time < end ? end - time : LATE_NSEC);
@@ -234,22 +227,6 @@ void ob_hub_work(void *argument)
 
 /* ---- polling ----------------------------------------------------------------- */
 
-/* False: the port's thread takes frames, or another one looks. */
-static bool begin_look(struct ob_hub *hub, bool is_last)
-{
-	if (change_taker(hub, HUB_POLLERS, HUB_LOOKS))
-		return true;
-	if (is_last)
-		return false;
-	if (!change_taker(hub, HUB_NOBODY, HUB_LOOKS)) {
-		__atomic_store_n(&hub->wanted, true, __ATOMIC_RELAXED);
-		return false;
-	}
-	change_sleep(hub);
-	ob_hub_use(hub);
-	return true;
-}
-
 static void end_poll(struct ob_hub *hub)
 {
 	uint32_t seen = rings(hub);
@@ -258,7 +235,7 @@ static void end_poll(struct ob_hub *hub)
 	/* Either a peer sees that nobody looks any more, or this thread sees the peer's frame. */
 	change_sleep(hub);
 	has_more = has_work(hub);
-	__atomic_store_n(&hub->taker, HUB_NOBODY, __ATOMIC_SEQ_CST);
+	ob_taker_leave(&hub->taker, TAKER_NOBODY);
 	/* If the bell rang before that, the port's thread has left the work to this one. */
 	if (has_more || rings(hub) != seen)
 		ob_hub_ring_bell(hub->bell);
@@ -267,13 +244,18 @@ static void end_poll(struct ob_hub *hub)
 void ob_hub_poll(struct ob_net_backend *backend, bool is_last)
 {
 	struct ob_hub *hub = (struct ob_hub *)backend;
+	enum ob_taken taken = ob_taker_look(&hub->taker, is_last);
 	bool received = false;
 
-	if (!begin_look(hub, is_last))
+	if (taken == NOT_TAKEN)
 		return;
+	if (taken == TAKEN_FROM_NOBODY) {
+		change_sleep(hub);
+		ob_hub_use(hub);
+	}
 	take_all(hub, &received);
 	if (is_last)
 		end_poll(hub);
 	else
-		__atomic_store_n(&hub->taker, HUB_POLLERS, __ATOMIC_SEQ_CST);
+		ob_taker_leave(&hub->taker, TAKER_POLLERS);
 }

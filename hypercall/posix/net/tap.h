@@ -13,39 +13,17 @@
 
 #include "backend.h"
 #include "spin.h"
+#include "taker.h"
 
 /*
- * The taker of a queue is the thread that reads from the tap.
+ * One queue, and its taker (taker.h). A tap is armed by a one-shot event of epoll. After a change
+ * to TAKER_NOBODY the same thread arms the tap, which finds a frame that is there. A wake-up that
+ * comes too late finds another taker, who arms the tap again.
  *
- *   taker		the queue's thread	it is
- *   TAP_THREAD		runs			the queue's thread
- *   TAP_NOBODY		a frame wakes it	nobody
- *   TAP_POLLERS	sleeps			threads that wait for the kernel
- *   TAP_LOOKS		sleeps			one of these threads, which looks now
- *
- *   from		to		by
- *   TAP_THREAD		TAP_NOBODY	the queue's thread, if the tap was empty
- *   TAP_THREAD		TAP_POLLERS	the same, if frames came, unless a thread that waited has
- *					gone to sleep since
- *   TAP_NOBODY		TAP_THREAD	the same, if a frame or a notice woke it
- *   TAP_NOBODY		TAP_LOOKS	a thread that begins to poll
- *   TAP_POLLERS	TAP_LOOKS	a thread that polls
- *   TAP_LOOKS		TAP_POLLERS	the same one, after the look; also after the last look, if
- *					the tap stays with threads that poll
- *   TAP_LOOKS		TAP_NOBODY	the same one, after its last look
- *   TAP_POLLERS	TAP_THREAD	the queue's thread, if none has looked for a while, or if it
- *					got a notice
- *
- * After a change to TAP_NOBODY the same thread arms the tap, which finds a frame that is there. A
- * wake-up that comes too late finds another taker, who arms the tap again.
+ * The tap stays with threads that poll after a last look, too, if frames came in their last waits
+ * (`streak`). The queue's thread does not leave the tap to them if one has gone to sleep since the
+ * last frame came (`left`).
  */
-enum ob_tap_taker {
-	TAP_THREAD,
-	TAP_NOBODY,
-	TAP_POLLERS,
-	TAP_LOOKS
-};
-
 struct ob_tap_queue {
 	struct ob_tap *tap;
 	unsigned int number;
@@ -58,14 +36,13 @@ struct ob_tap_queue {
 	bool wanted;		/* the kernel uses this queue; atomic */
 	bool attached;		/* the interface uses this queue; atomic */
 	bool called;		/* the thread has got a notice; atomic */
-	bool poll_wanted;	/* a thread wants to poll: do not spin; atomic */
 	bool left;		/* a thread went to sleep since the last frame came; atomic */
-	uint32_t taker;		/* enum ob_tap_taker; atomic */
+	struct ob_taker taker;
 	/* Of the taker. */
 	uint32_t looks;		/* of threads that poll; atomic */
 	uint32_t streak;	/* waits of such threads, since one in which no frame came */
 	bool polled;		/* a frame came in this wait */
-	bool staying;		/* TAP_POLLERS, although none of them may be there; atomic */
+	bool staying;		/* TAKER_POLLERS, although none may be there; atomic */
 };
 
 struct ob_tap {

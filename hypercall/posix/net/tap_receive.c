@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tap: who receives. tap.h has the states.
+ * Tap: receives frames. taker.h says who does.
  *
  * A queue's thread reads frames straight into the kernel's buffers until the tap is empty. Then it
  * sleeps until a frame or an event comes. Other threads change a state below, then call
@@ -131,7 +131,7 @@ static enum outcome spin(struct ob_tap_queue *queue)
 	if (!ob_spin_begin(&queue->spin))
 		return EMPTY;
 	do {
-		if (__atomic_load_n(&queue->poll_wanted, __ATOMIC_RELAXED))
+		if (ob_taker_is_polled(&queue->taker))
 			break;
 		outcome = receive_batch(queue, false, &received);
 	} while (ob_spin_goes_on(&queue->spin, outcome != EMPTY));
@@ -242,12 +242,6 @@ static void follow(struct ob_tap_queue *queue)
 
 /* ---- the queue's thread ------------------------------------------------------- */
 
-static bool change_taker(struct ob_tap_queue *queue, uint32_t from, uint32_t to)
-{
-	return __atomic_compare_exchange_n(&queue->taker, &from, to, false, __ATOMIC_SEQ_CST,
-					   __ATOMIC_RELAXED);
-}
-
 /* A frame wakes the queue's thread, once, also one that is there already; or none does. */
 static void arm(const struct ob_tap_queue *queue, bool armed)
 {
@@ -293,18 +287,11 @@ static uint64_t patience(const struct ob_tap_queue *queue, bool called)
 	return __atomic_load_n(&queue->staying, __ATOMIC_RELAXED) ? STAY_NSEC : LATE_NSEC;
 }
 
-/* `force`: also from threads that poll, unless one looks now. */
-static bool become_taker(struct ob_tap_queue *queue, bool force)
-{
-	return change_taker(queue, TAP_NOBODY, TAP_THREAD) ||
-	       (force && change_taker(queue, TAP_POLLERS, TAP_THREAD));
-}
-
 /* The taker leaves the tap: to threads that poll, or to the next frame. */
 static void leave(struct ob_tap_queue *queue, bool to_pollers)
 {
 	__atomic_store_n(&queue->staying, to_pollers, __ATOMIC_RELAXED);
-	__atomic_store_n(&queue->taker, to_pollers ? TAP_POLLERS : TAP_NOBODY, __ATOMIC_SEQ_CST);
+	ob_taker_leave(&queue->taker, to_pollers ? TAKER_POLLERS : TAKER_NOBODY);
 	if (!to_pollers)
 		arm(queue, true);
 }
@@ -318,11 +305,10 @@ static uint32_t rest(struct ob_tap_queue *queue, bool received)
 	bool called = false, is_late;
 	uint32_t events = 0;
 
-	__atomic_store_n(&queue->poll_wanted, false, __ATOMIC_RELAXED);
 	leave(queue, received);
 	/* A thread that has gone to sleep found this one here. */
 	if (received && __atomic_load_n(&queue->left, __ATOMIC_SEQ_CST) &&
-	    change_taker(queue, TAP_POLLERS, TAP_THREAD))
+	    ob_taker_change(&queue->taker, TAKER_POLLERS, TAKER_THREAD))
 		leave(queue, false);
 	do {
 		uint32_t looks = __atomic_load_n(&queue->looks, __ATOMIC_RELAXED);
@@ -331,7 +317,7 @@ static uint32_t rest(struct ob_tap_queue *queue, bool received)
 			  looks == __atomic_load_n(&queue->looks, __ATOMIC_RELAXED);
 		events |= take_events(queue);
 		called |= __atomic_exchange_n(&queue->called, false, __ATOMIC_SEQ_CST);
-	} while (!become_taker(queue, called || is_late));
+	} while (ob_taker_take(&queue->taker, called || is_late) == NOT_TAKEN);
 	queue->streak = 0;
 	return events;
 }
@@ -369,23 +355,6 @@ void ob_tap_work(void *argument)
 
 /* ---- threads that poll -------------------------------------------------------- */
 
-/* False: the queue's thread reads. */
-static bool begin_look(struct ob_tap_queue *queue, bool is_last)
-{
-	if (is_last)
-		__atomic_store_n(&queue->left, true, __ATOMIC_SEQ_CST);
-	if (change_taker(queue, TAP_POLLERS, TAP_LOOKS))
-		return true;
-	if (is_last)
-		return false;
-	if (!change_taker(queue, TAP_NOBODY, TAP_LOOKS)) {
-		__atomic_store_n(&queue->poll_wanted, true, __ATOMIC_RELAXED);
-		return false;
-	}
-	arm(queue, false);
-	return true;
-}
-
 static void end_poll(struct ob_tap_queue *queue)
 {
 	bool stayed = queue->staying, stays;
@@ -401,15 +370,22 @@ static void end_poll(struct ob_tap_queue *queue)
 
 static void look(struct ob_tap_queue *queue, bool is_last)
 {
-	if (!begin_look(queue, is_last))
+	enum ob_taken taken;
+
+	if (is_last)
+		__atomic_store_n(&queue->left, true, __ATOMIC_SEQ_CST);
+	taken = ob_taker_look(&queue->taker, is_last);
+	if (taken == NOT_TAKEN)
 		return;
+	if (taken == TAKEN_FROM_NOBODY)
+		arm(queue, false);
 	if (is_readable(queue))
 		receive_batch(queue, false, &queue->polled);
 	__atomic_store_n(&queue->looks, queue->looks + 1, __ATOMIC_RELAXED);
 	if (is_last)
 		end_poll(queue);
 	else
-		__atomic_store_n(&queue->taker, TAP_POLLERS, __ATOMIC_SEQ_CST);
+		ob_taker_leave(&queue->taker, TAKER_POLLERS);
 }
 
 void ob_tap_poll(struct ob_net_backend *backend, bool is_last)
