@@ -21,8 +21,9 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "net/backend.h"
 #include "net/pcap_read.h"
-#include "net_user_port.h"
+#include "net_host.h"
 
 #define THREADS 4
 #define FRAMES 20000
@@ -244,6 +245,7 @@ static void damage(const char *path, long count)
 int main(int count, char **arguments)
 {
 	CHECK(count >= 3);
+	net_host_output = stdout;
 	if (!strcmp(arguments[1], "threads"))
 		threads(arguments[2]);
 	else if (!strcmp(arguments[1], "stuck"))

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* A network device without a kernel, and the threads that a back-end asks of the platform. */
+/* A network device without a kernel: see net_port.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include <outboard/platform.h>
-
 #include "check.h"
+#include "net_host.h"
 #include "net_port.h"
-#include "internal.h"
 
 void port_init(struct ob_net_port *port, unsigned int buffers, size_t buffer_size,
 	       port_frame *receive, void *context)
@@ -103,8 +101,10 @@ int ob_net_receive_begin(struct ob_net_port *port, unsigned int queue, size_t si
 		unsigned int buffer = (q->first + count) % port->buffers;
 
 		q->pieces[count].iov_base = q->memory + buffer * port->buffer_size;
-		q->pieces[count++].iov_len = port->buffer_size;
-		room += port->buffer_size;
+		q->pieces[count].iov_len = port->buffer_size;
+		if (!count && port->first_piece)
+			q->pieces[count].iov_len = port->first_piece;
+		room += q->pieces[count++].iov_len;
 	}
 	if (room < size && size != OB_NET_FRAME_MOST)
 		return 0;
@@ -116,9 +116,13 @@ int ob_net_receive_begin(struct ob_net_port *port, unsigned int queue, size_t si
 void ob_net_receive_end(struct ob_net_port *port, unsigned int queue, size_t length)
 {
 	struct port_queue *q = &port->queues[queue];
-	unsigned int used = (unsigned int)((length + port->buffer_size - 1) / port->buffer_size);
+	unsigned int used = 0;
 
-	CHECK(q->given > 0 && used <= q->given);
+	CHECK(q->given > 0);
+	for (size_t room = 0; room < length; used++) {
+		CHECK(used < q->given);
+		room += q->pieces[used].iov_len;
+	}
 	q->given = 0;
 	if (!length)
 		return;
@@ -171,7 +175,7 @@ size_t ob_net_frame_most(const struct ob_net_port *port)
 void ob_net_port_link(struct ob_net_port *port, bool is_up)
 {
 	(void)port;
-	fprintf(stderr, "link %s\n", is_up ? "up" : "down");
+	net_host_print("link %s\n", is_up ? "up" : "down");
 }
 
 bool ob_net_receive_wait(struct ob_net_port *port, unsigned int queue, size_t size)
@@ -200,50 +204,4 @@ void ob_net_port_stop(struct ob_net_port *port)
 		pthread_cond_broadcast(&q->changed);
 		pthread_mutex_unlock(&q->mutex);
 	}
-}
-
-void ob_host_console_write(struct ob_host *host, int level, const char *line, uint64_t length)
-{
-	(void)host;
-	fprintf(stderr, "log %d %.*s\n", level, (int)length, line);
-}
-
-/* ---- the platform's threads ------------------------------------------------- */
-
-struct start {
-	void (*function)(void *);
-	void *argument;
-	char name[16];
-};
-
-static void *run(void *pointer)
-{
-	struct start start = *(struct start *)pointer;
-
-	free(pointer);
-	pthread_setname_np(pthread_self(), start.name);
-	start.function(start.argument);
-	return NULL;
-}
-
-int ob_host_thread_create(struct ob_host *host, void (*function)(void *), void *argument,
-			  const char *name, uint64_t *thread)
-{
-	struct start *start = calloc(1, sizeof(*start));
-	pthread_t new;
-
-	(void)host;
-	CHECK(start);
-	start->function = function;
-	start->argument = argument;
-	strncpy(start->name, name, sizeof(start->name) - 1);
-	CHECK_EQUAL(pthread_create(&new, NULL, run, start), 0);
-	*thread = (uint64_t)new;
-	return 0;
-}
-
-void ob_host_thread_join(struct ob_host *host, uint64_t thread)
-{
-	(void)host;
-	pthread_join((pthread_t)thread, NULL);
 }

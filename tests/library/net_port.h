@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A network device without a kernel: implements the functions of hypercall/posix/net/backend.h that
- * back-ends call. Buffers are as Linux's driver gives them: many pieces of some kilobytes.
+ * back-ends call. Buffers are as Linux's driver gives them: many pieces of some kilobytes. Links
+ * with net_port.c and net_host.c.
  */
 #ifndef OUTBOARD_TESTS_NET_PORT_H
 #define OUTBOARD_TESTS_NET_PORT_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backend.h"
+#include "net/backend.h"
 
 /* Receives a frame on a thread of the back-end. The pieces are valid until it returns. */
 typedef void port_frame(void *context, unsigned int queue, const struct iovec *pieces, int count,
@@ -30,6 +31,7 @@ struct port_queue {
 struct ob_net_port {
 	unsigned int buffers;		/* of each queue */
 	size_t buffer_size;
+	size_t first_piece;		/* bytes of each frame's first buffer; 0: all */
 	bool hold;			/* buffers stay full until port_release() */
 	bool stopped;
 	size_t frame_most;		/* that the kernel's driver takes */

@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "net_user_port.h"
+#include "net_host.h"
+#include "net_port_tap.h"
 
 static const char *option(char **arguments, const char *name)
 {
@@ -30,13 +31,13 @@ static const char *option(char **arguments, const char *name)
 	return NULL;
 }
 
-static int fail(struct ob_net_port *port, struct ob_net_capture *capture, const char *error)
+static int fail(struct port_tap *port, struct ob_net_capture *capture, const char *error)
 {
 	CHECK(*error && !strchr(error, '\n'));
 	printf("error %s\n", error);
 	if (capture)
 		ob_net_pcap_close(capture);
-	port_free(port);
+	port_tap_free(port);
 	return 1;
 }
 
@@ -46,7 +47,7 @@ static void capture_frame(void *context, bool outbound, const struct iovec *piec
 	ob_net_pcap_frame(context, outbound, pieces, count, length);
 }
 
-static void send_frames(struct ob_net_port *port, struct ob_net_backend *backend, long count)
+static void send_frames(struct port_tap *port, struct ob_net_backend *backend, long count)
 {
 	static unsigned char frame[65535];
 	long taken = 0;
@@ -56,7 +57,7 @@ static void send_frames(struct ob_net_port *port, struct ob_net_backend *backend
 
 		memset(frame, (unsigned char)i, length);
 		memcpy(frame + 14, &i, sizeof(i));
-		if (!port_send(port, backend, frame, length))
+		if (!port_tap_send(port, backend, frame, length))
 			taken++;
 		/* After the first frames, which are too many: the buffers empty and fill again. */
 		if (i >= 999 && i % 200 == 199)
@@ -81,10 +82,10 @@ static void fork_once(struct ob_net_backend *backend)
 
 int main(int count, char **arguments)
 {
+	static struct port_tap port;
 	struct ob_net_request request = { 0 };
 	struct ob_net_backend *backend;
 	struct ob_net_capture *capture = NULL;
-	struct ob_net_port *port;
 	char error[500] = "";
 	const char *mtu, *pcap;
 	ob_net_open *open;
@@ -94,19 +95,20 @@ int main(int count, char **arguments)
 	request.forwards = option(arguments + 3, "forwards");
 	mtu = option(arguments + 3, "mtu");
 	request.mtu = mtu ? (uint32_t)atoi(mtu) : 0;
-	port = port_new(arguments[1]);
+	net_host_output = stdout;
+	port_tap_init(&port, arguments[1]);
 	pcap = option(arguments + 3, "pcap");
 	if (pcap && ob_net_pcap_open(NULL, pcap, "user", &capture, error, sizeof(error)))
-		return fail(port, capture, error);
-	if (capture)
-		port_set_capture(port, capture_frame, capture);
+		return fail(&port, capture, error);
+	port.capture = capture ? capture_frame : NULL;
+	port.capture_context = capture;
 	open = ob_net_user_open;
 	if (!strncmp(request.target, "pcap:", 5)) {
 		open = ob_net_replay_open;
 		request.target += 5;
 	}
-	if (open(NULL, port, &request, &backend, error, sizeof(error)))
-		return fail(port, capture, error);
+	if (open(NULL, &port.port, &request, &backend, error, sizeof(error)))
+		return fail(&port, capture, error);
 	CHECK_EQUAL(backend->queues, 1);
 	CHECK_EQUAL(backend->offloads, 0);
 	if (backend->operations->set_features)
@@ -116,12 +118,12 @@ int main(int count, char **arguments)
 	if (option(arguments + 3, "fork"))
 		fork_once(backend);
 	if (option(arguments + 3, "send"))
-		send_frames(port, backend, atol(option(arguments + 3, "send")));
-	port_run(port, backend);
+		send_frames(&port, backend, atol(option(arguments + 3, "send")));
+	port_tap_run(&port, backend);
 	backend->operations->close(backend);
 	if (capture)
 		ob_net_pcap_close(capture);
-	port_free(port);
+	port_tap_free(&port);
 	printf("closed\n");
 	return 0;
 }

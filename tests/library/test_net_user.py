@@ -29,7 +29,8 @@ from support.patience import wait_until
 KINDS = ["passt", "slirp"]
 GATEWAY, GATEWAY6 = "10.0.2.2", "fec0::2"
 ADDRESS = "10.0.2.15"
-SOURCES = ["net_user_test.c", "net_user_port.c", *sorted(glob.glob(f"{capi.PLATFORM}/net/user*.c")),
+SOURCES = ["net_user_test.c", "net_port_tap.c", "net_port.c", "net_host.c",
+           *sorted(glob.glob(f"{capi.PLATFORM}/net/user*.c")),
            *(f"{capi.PLATFORM}/net/{name}.c" for name in
              ("deliver", "pcap", "pcap_read", "pcap_write", "replay", "ring"))]
 INCLUDES = ["-I", capi.PLATFORM, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include")]
