@@ -24,11 +24,12 @@ def build(directory, back_end, tests, sanitizer):
 
 @pytest.mark.needs("ip")
 @pytest.mark.needs_root
+@pytest.mark.parametrize("test", ["net_tap_test.c", "net_tap_open_test.c", "net_tap_poll_test.c"])
 @pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
-def test_tap(work, sanitizer):
+def test_tap(work, test, sanitizer):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
-    capi.run(build(work, "tap", ["net_tap_test.c"], sanitizer), timeout=120)
+    capi.run(build(work, "tap", [test, "net_tap_bed.c"], sanitizer), timeout=600)
 
 
 @pytest.mark.parametrize("test", ["net_hub_test.c", "net_hub_bad_test.c"])
