@@ -64,4 +64,8 @@ done <<-END
 	zsh zsh/site-functions/_outboard
 	fish fish/vendor_completions.d/outboard.fish
 END
+# Programs find the libraries of these directories by the loader's cache only.
+if [ "$target" = /usr/local ] || [ "$target" = /usr ]; then
+	/sbin/ldconfig || say "run ldconfig as root, or programs do not find $target/lib"
+fi
 say "installed in $target"

@@ -71,3 +71,27 @@ def test_programs_of_users(work):
                  *flags(root, *words, package="outboard-volume"))
         variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
         assert host.run(program, image, "/dev/null", "/file", **variables).stdout == "text", words
+
+
+# A /usr/local and an /etc of its own: neither the files nor the loader's cache of the host change.
+USR_LOCAL = r"""
+set -e
+mount -t tmpfs none /usr/local
+mount -t tmpfs none "$1"
+cp -a /etc "$1/etc"
+mount --bind "$1/etc" /etc
+make -C "$2" install PREFIX=/usr/local DESTDIR= >&2
+gcc -o "$1/program" "$3" $(pkg-config --cflags --libs outboard)
+"$1/program"
+"""
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("make", "pkg-config", "gcc", "unshare")
+def test_usr_local_needs_no_variables(work):
+    os.mkdir(f"{work}/memory")
+    with open(f"{work}/program.c", "w", encoding="ascii") as stream:
+        stream.write(SOURCE)
+    said = host.run("unshare", "--mount", "bash", "-c", USR_LOCAL, "bash", f"{work}/memory",
+                    REPOSITORY, f"{work}/program.c", timeout=600).stdout
+    assert said == "works\n"
