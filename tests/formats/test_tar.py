@@ -403,6 +403,14 @@ def test_compression(work, plain, option, tool):
     assert "offset" in result.err
 
 
+def test_a_name_that_begins_as_compressed_data_do(work):
+    image = make(work)
+    os.mkdir(f"{work}/BZhang")
+    host.run("tar", "-c", "-f", f"{work}/x.tar", "-C", work, "BZhang")
+    assert run("tar-in", f"{image}:/", f"{work}/x.tar").code == 0
+    assert run("stat", f"{image}:/BZhang").code == 0
+
+
 # ---- existing trees ----
 
 

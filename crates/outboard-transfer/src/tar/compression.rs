@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compressed archives: gzip, zstd and xz. The first bytes of an archive decide.
+//! Compressed archives: gzip, zstd and xz. The first bytes of an archive decide, unless they are a
+//! header with the right checksum: the name of a member may begin as compressed data do.
 
+use super::header::{is_sound, BLOCK};
+use ::tar::Header;
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
@@ -45,15 +48,16 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
     let mut start = Vec::new();
     input
         .by_ref()
-        .take(6)
+        .take(BLOCK as u64)
         .read_to_end(&mut start)
         .map_err(|error| Error::failed(format!("cannot read {name}"), &error))?;
     if start.is_empty() {
         let text = format!("{name} is empty: 0 bytes, not an archive");
         return Err(Error::known(ErrorKind::Damaged, text));
     }
+    let is_plain = is_header(&start);
     for (magic, kind, tool) in OTHERS {
-        if start.starts_with(magic) {
+        if start.starts_with(magic) && !is_plain {
             let text = format!(
                 "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | \
                  outboard tar-in ..."
@@ -61,7 +65,10 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
             return Err(Error::known(ErrorKind::Unsupported, text));
         }
     }
-    let format = format_of(&start);
+    let format = match is_plain {
+        true => Format::Plain,
+        false => format_of(&start),
+    };
     let all = Cursor::new(start).chain(input);
     let failed = |error| Error::failed(format!("cannot decompress {name}"), &error);
     Ok(match format {
@@ -80,13 +87,17 @@ fn buffered<R: Read>(input: R) -> io::BufReader<R> {
     io::BufReader::with_capacity(COMPRESSED, input)
 }
 
+fn is_header(start: &[u8]) -> bool {
+    start.len() == BLOCK && is_sound(Header::from_byte_slice(start))
+}
+
 fn format_of(start: &[u8]) -> Format {
     match start {
         [0x1f, 0x8b, ..] => Format::Gzip,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Format::Zstd,
         // A skippable frame: parallel compressors begin with one.
         [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Format::Zstd,
-        [0xfd, b'7', b'z', b'X', b'Z', 0] => Format::Xz,
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Format::Xz,
         _ => Format::Plain,
     }
 }
@@ -259,6 +270,27 @@ mod tests {
         let mut input = decompressed(Box::new(Cursor::new(archive)), "x").unwrap();
         let error = input.read_to_end(&mut Vec::new()).unwrap_err();
         assert!(error.to_string().contains("memory"), "{error}");
+    }
+
+    #[test]
+    fn names_of_members_are_no_compression() {
+        let names: [&[u8]; 5] = [
+            b"BZhang",
+            b"LZIPPER",
+            b"\x1f\x9d",
+            b"\x1f\x8b\x08",
+            b"\x28\xb5\x2f\xfd",
+        ];
+        for name in names {
+            let mut header = Header::new_gnu();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name);
+            header.set_cksum();
+            let archive = [header.as_bytes().as_slice(), &[0; 1024]].concat();
+            let mut found = Vec::new();
+            let mut input = decompressed(Box::new(Cursor::new(archive.clone())), "x").unwrap();
+            input.read_to_end(&mut found).unwrap();
+            assert!(found == archive, "{name:?}");
+        }
     }
 
     #[test]
