@@ -43,8 +43,9 @@ static bool check_header(struct ob_loading *loading)
 
 	if (loading->file.size < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG))
 		return ob_image_refuse(loading, "it is not an ELF file");
-	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
-	    header->e_machine != EM_X86_64)
+	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB)
+		return ob_image_refuse(loading, "it is not a 64-bit little-endian ELF file");
+	if (header->e_machine != EM_X86_64)
 		return ob_image_refuse(loading, "it is not for x86-64 (its ELF machine is %u)",
 			      header->e_machine);
 	if (header->e_type != ET_DYN)
