@@ -70,17 +70,17 @@ struct ob_config {
 	void *panic_context;
 	/*
 	 * The file of a kernel image, as the build leaves it in outboard-kernel. NULL: the image in
-	 * the library. It must be of the same release as the library. Its components are those that
-	 * OUTBOARD_COMPONENTS names, or the library's. Absent in programs built before this member
-	 * existed.
+	 * the library. It must have the same interface version as the library. Its components are
+	 * those that OUTBOARD_COMPONENTS names, or the library's. Absent in programs built before
+	 * this member existed.
 	 */
 	const char *kernel;
 	/*
 	 * 1: a panic ends this kernel, not the process. `panic` gets the text, or standard error
 	 * does. Then calls of this kernel fail with -ENODEV. Threads that are in a call stay there
-	 * for ever. The instance cannot be used again and is not freed. A panic during ob_boot ends
-	 * the process all the same. 0: as described at `panic`. Absent in programs built before
-	 * this member existed.
+	 * for ever, also in ob_halt. The instance cannot be used again and is not freed. A panic
+	 * during ob_boot ends the process all the same. 0: as described at `panic`. Absent in
+	 * programs built before this member existed.
 	 */
 	int contain_panic;
 };
@@ -96,9 +96,10 @@ void ob_prepare(void);
 /*
  * Boots the kernel. NULL: defaults for everything. After ob_halt it can boot again; a child of
  * fork() has no kernel, and can boot one. Returns 0, or -EALREADY (a kernel runs), -EBUSY (the
- * kernel before has panicked, or threads have not left it after ob_halt), -EINVAL (ob_boot_error()
- * has the reason), -ENOMEM, -EAGAIN, -ENOENT (no such component: ob_boot may be called again), or
- * the error of loading a component.
+ * kernel before has panicked, or threads have not left it after ob_halt), -EINVAL (a wrong
+ * configuration), -ENOEXEC (`kernel` is no kernel image), the host's error for opening `kernel`,
+ * -ENOMEM, -EAGAIN, -ENOENT (no such component: ob_boot may be called again), or the error of
+ * loading a component. ob_boot_error() has the reason.
  */
 int ob_boot(const struct ob_config *config);
 
@@ -275,10 +276,10 @@ int ob_component_list(ob_component_function *function, void *context);
 struct ob_instance;
 
 /*
- * Makes an instance, which boots with ob_boot_on. Returns 0, or -EAGAIN (there are 16 of them), or
- * -EINVAL (NULL). 16 instances, the default one included, can have booted at a time: ob_boot_on
- * returns -EAGAIN for more. A child of fork() has its parent's handles, without their kernels. Any
- * thread; does not block for long.
+ * Makes an instance, which boots with ob_boot_on. Returns 0, or -EAGAIN (there are 16 besides the
+ * default one), or -EINVAL (NULL). 16 instances, the default one included, can have booted at a
+ * time: ob_boot_on returns -EAGAIN for more. A child of fork() has its parent's handles, without
+ * their kernels. Any thread; does not block for long.
  */
 int ob_instance_new(struct ob_instance **instance);
 
