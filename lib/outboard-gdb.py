@@ -215,7 +215,7 @@ class Vcpus(Command):
         world = World()
         rows = [("VCPU", "STATE", "PENDING", "LEAVES", "TASK", "HOST")]
         for vcpu in world.vcpus:
-            rows.append((str(vcpu.id), vcpu.state(), guarded(vcpu.pending),
+            rows.append((str(vcpu.index), vcpu.state(), guarded(vcpu.pending),
                          str(vcpu.number("leaves")), *self.who(world, vcpu)))
         print_table(rows)
         if world.machine.number("stopping"):

@@ -77,9 +77,9 @@ class Vcpu(Record):
     PARKED, HELD, INTERRUPT, STOPPED, ARRIVING, MOVED = 1, 2, 4, 8, 16, 32
     BOOT_SHIFT = 48  # the number of the boot is above
 
-    def __init__(self, address: int):
+    def __init__(self, address: int, index: int):
         super().__init__("struct ob_vcpu", address)
-        self.id = self.number("id")
+        self.index = index  # in the table: the kernel's own `id` is 0 until the vCPU starts
         self.word = self.number("state")
 
     def parked_task(self) -> int:
@@ -136,7 +136,7 @@ def vcpus() -> list:
     if not 0 < count <= 64:
         raise Problem(f"the number of vCPUs reads {count}: the kernel's data is damaged, or "
                       f"{TYPES_FILE} is of another build")
-    return [Vcpu(first + i * size) for i in range(count)]
+    return [Vcpu(first + i * size, i) for i in range(count)]
 
 
 # Tasks

@@ -200,6 +200,28 @@ def test_live_process(target, component):
         assert re.search(r"hold_looping \(.*hold\.c:\d+", text), text
 
 
+def test_vcpus_that_have_not_started(work):
+    """Right after a boot most of 64 vCPUs are offline. They have their numbers all the same."""
+    source, path = f"{work}/boot.c", f"{work}/boot"
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write("""
+#include <outboard/outboard.h>
+
+int main(void)
+{
+	struct ob_config config = {
+		.size = sizeof(config), .vcpus = 64, .log_level = OB_LOG_DEFAULT,
+	};
+
+	return ob_boot(&config) || ob_halt();
+}
+""")
+    c_programs.build(path, source)
+    *_, text = outputs(gdb(path, commands=("break ob_halt", "run", "outboard-vcpus")))
+    rows = table(text, "VCPU")
+    assert [row["VCPU"] for row in rows] == [str(number) for number in range(64)]
+
+
 def backtraces(text: str) -> dict:
     """The back-trace of each task in the output of 'outboard-backtrace all', by its name."""
     parts = re.split(r"^Task \d+ (.+?): ", text, flags=re.M)
