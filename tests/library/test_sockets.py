@@ -91,6 +91,17 @@ def test_macros_of_the_program(work, standard):
     assert "ob_local_close" in run("nm", "-u", f"{work}/program.o")
 
 
+def test_other_headers_before(work):
+    """Headers that came first have not declared everything: one error says what to do."""
+    source = os.path.join(work, "program.c")
+    with open(source, "w", encoding="ascii") as stream:
+        stream.write("#include <stdio.h>\n#include <outboard/sockets.h>\n")
+    words = ("gcc", "-fsyntax-only", source, *pkg_config("--cflags"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode and "before all other headers" in done.stderr
+    run(*words, "-D_GNU_SOURCE")
+
+
 def test_wrong_description_of_the_network(programs, path):
     done = subprocess.run([programs["kernel"], "calls", path], capture_output=True, text=True,
                           check=False, timeout=60, env={**os.environ, "OUTBOARD_NET": "user:x",

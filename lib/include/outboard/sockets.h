@@ -21,6 +21,10 @@
 #error "outboard/sockets.h renames functions by macros, which C++ programs do not survive"
 #endif
 
+#if defined(__GLIBC__) && !defined(__USE_GNU)
+#error "include outboard/sockets.h before all other headers, as cc -include does"
+#endif
+
 /*
  * Nothing that the program defines later changes what the headers below declare, so they declare
  * everything. The program may define the same macros as if nothing had been included.
