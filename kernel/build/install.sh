@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Installs what has been built below $DESTDIR$PREFIX: program, libraries,
-# headers, pkg-config file, what gdb needs, manual pages, completions. Names of functions stay in
-# the program and the library: gdb and profilers of users need them.
+# Installs what has been built below $DESTDIR$PREFIX: program, libraries, headers, pkg-config file,
+# the Python package, what gdb needs, manual pages, completions. Names of functions stay in the
+# program and the library: gdb and profilers of users need them.
 source "$(dirname "$0")/common.sh"
 
 volumes=$LIB_DIR/liboutboard-volume.so.0
@@ -34,6 +34,10 @@ install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/l
 install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"
 ln -sf outboard-gdb.py "$target/lib/liboutboard.so.0-gdb.py"
 install -m 644 "$INCLUDE_DIR"/outboard/*.h "$target/include/outboard/"
+# Three directories below the library, which the package finds by that.
+package=$target/lib/python3/dist-packages/outboard
+install -d "$package"
+install -m 644 "$REPO"/python/outboard/*.py "$REPO/python/outboard/py.typed" "$package/"
 # With all paths below the prefix, pkg-config can move them: --define-variable=prefix=...
 # shellcheck disable=SC2016 # pkg-config expands ${prefix}
 for file in "$LIB_DIR"/pkgconfig/*.pc; do

@@ -4,6 +4,7 @@ and not.
 """
 
 import os
+import sys
 
 import pytest
 
@@ -31,6 +32,15 @@ int main(void)
 	puts("works");
 	return ob_halt() != 0;
 }
+"""
+
+PYTHON = """
+import os
+import outboard
+from outboard import net
+print(os.path.dirname(outboard.__file__))
+with outboard.Kernel() as kernel, net.socket():
+    print("works")
 """
 
 
@@ -71,6 +81,11 @@ def test_programs_of_users(work):
                  *flags(root, *words, package="outboard-volume"))
         variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
         assert host.run(program, image, "/dev/null", "/file", **variables).stdout == "text", words
+    # The Python package finds the library by its own place.
+    package = f"{root}/opt/outboard/lib/python3/dist-packages"
+    assert host.run(sys.executable, "-c", PYTHON, PYTHONPATH=package).stdout == (
+        f"{package}/outboard\nworks\n")
+    assert os.path.exists(f"{package}/outboard/py.typed")
 
 
 # A /usr/local and an /etc of its own: neither the files nor the loader's cache of the host change.
