@@ -211,6 +211,8 @@ def test_logical_volumes_are_read(group):
         assert group.holds("bcd", f"vg0/{name}", says), name
     # Whichever disk is named first.
     assert group.holds("dbc", "vg0/five", "five")
+    # Also where that disk has nothing of the volume.
+    assert group.holds("dbc", "vg0/root", "changed")
     assert group.are_unchanged()
 
 

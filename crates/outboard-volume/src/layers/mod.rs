@@ -77,7 +77,7 @@ pub enum Selector {
     Same,
     /// A name inside the node below, such as the number of a partition.
     Within(String),
-    /// A name that is unique in its image, such as "vg0/root".
+    /// A name that is unique in the disks of its machine, such as "vg0/root".
     Whole(String),
 }
 

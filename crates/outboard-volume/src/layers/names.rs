@@ -62,7 +62,27 @@ impl Stack {
         self.ancestry.height(index)
     }
 
-    /// Collects the nodes along a name, each with the rest of the name.
+    /// The nodes along a name, each with the rest of the name; the first one is the image's disk.
+    /// A volume that lies on other disks of the machine alone is found, too, unless the image has
+    /// one of this name.
+    fn along<'a>(&self, name: &ImageName, selectors: &'a [u8]) -> Vec<(usize, &'a [u8])> {
+        let mut found = Vec::new();
+        self.follow(self.root(name), selectors, &mut found);
+        if found.len() > 1 {
+            return found;
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let Selector::Whole(selector) = &node.selector else {
+                continue;
+            };
+            if let Some(rest) = after(selectors, selector) {
+                self.follow(index, rest, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Collects the nodes along a name that begins with this node.
     fn follow<'a>(&self, from: usize, name: &'a [u8], found: &mut Vec<(usize, &'a [u8])>) {
         found.push((from, name));
         for (index, node) in self.nodes.iter().enumerate() {
@@ -203,9 +223,8 @@ impl Stack {
 
     /// The nodes that a name means, and all nodes above them.
     pub fn all_of(&self, name: &ImageName) -> Vec<usize> {
-        let mut found = Vec::new();
         let selectors = selectors(name);
-        self.follow(self.root(name), &selectors, &mut found);
+        let found = self.along(name, &selectors);
         let ends = found.iter().filter(|(_, rest)| rest.is_empty());
         let is_meant = |index: usize| {
             let above = |(end, _): &(usize, &[u8])| *end == index || self.is_above(index, *end);
@@ -229,9 +248,8 @@ impl Stack {
 
     /// Finds the meaning of a name. `forced`: the user named the file system's type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<Meaning> {
-        let (root, selectors) = (self.root(name), selectors(name));
-        let mut found = Vec::new();
-        self.follow(root, &selectors, &mut found);
+        let selectors = selectors(name);
+        let found = self.along(name, &selectors);
         match self.end(&selectors, &found) {
             Some(node) => self.settle(name, node, forced),
             None => self.find_subvolume(name, &found),
@@ -240,9 +258,8 @@ impl Stack {
 
     /// The nodes that [`Stack::find`] chooses from: file systems and locked volumes.
     pub fn choices(&self, name: &ImageName, forced: bool) -> Vec<usize> {
-        let (root, selectors) = (self.root(name), selectors(name));
-        let mut found = Vec::new();
-        self.follow(root, &selectors, &mut found);
+        let selectors = selectors(name);
+        let found = self.along(name, &selectors);
         let end = self.end(&selectors, &found);
         end.map_or(Vec::new(), |node| self.candidates(node, forced))
     }
@@ -250,9 +267,8 @@ impl Stack {
     /// The node that a name means, whatever its contents. Of several nodes with the same name, the
     /// topmost one.
     pub fn find_itself(&self, name: &ImageName) -> Result<Meaning> {
-        let (root, selectors) = (self.root(name), selectors(name));
-        let mut found = Vec::new();
-        self.follow(root, &selectors, &mut found);
+        let selectors = selectors(name);
+        let found = self.along(name, &selectors);
         let ends = found.iter().filter(|(_, rest)| rest.is_empty());
         let Some((node, _)) = ends.min_by_key(|(node, _)| self.height(*node)) else {
             return self.find_subvolume(name, &found);
