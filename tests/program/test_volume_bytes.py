@@ -2,7 +2,9 @@
 """The bytes of volumes: cat and cp of a partition or another volume, whatever is on it."""
 
 import os
+import re
 import subprocess
+import time
 
 import pytest
 
@@ -217,6 +219,19 @@ def test_an_interrupted_copy_leaves_no_file(work, disk):
         with host.mounted("mount", "-t", "tmpfs", "-o", "size=100k", "none") as full:
             bad("cp", f"{disk}@1", f"{full}/part.img", mentions=("No space left",))
             assert not os.listdir(full)
+
+
+def test_an_interrupted_copy_says_what_was_written(disk):
+    """The pipe is open when the signal comes, and has nothing more."""
+    with subprocess.Popen(program.command("cp", "--force", "-", f"{disk}@1"),
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdin.write(b"x" * (SIZE // 2 * MEGABYTE))
+        running.stdin.flush()
+        time.sleep(0.5)  # It waits for more by now.
+        running.terminate()
+        assert running.wait(60) == 128 + 15
+        said = running.stderr.read().decode()
+    assert re.search(r"interrupted: its first .* \([1-9]\d* bytes\) are overwritten", said), said
 
 
 def test_no_json_among_the_data(disk):

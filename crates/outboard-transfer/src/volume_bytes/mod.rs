@@ -187,26 +187,33 @@ fn transfer(
     report: &Report,
 ) -> Result<()> {
     let source = input.shown().to_owned();
-    input.read(|piece| {
+    let copied = input.read(|piece| {
         if interrupt.asked() {
-            return Err(Error::Interrupted(format!(
-                "interrupted: {}",
-                output.state()
-            )));
+            return Err(Error::Interrupted("interrupted".to_owned()));
         }
         if !output.has_room(piece.len()) {
             let text = format!(
-                "{source} is too large for {}, which has room for {}: {}",
+                "{source} is too large for {}, which has room for {}",
                 output.shown(),
                 both(output.limit().unwrap_or(0)),
-                output.state()
             );
             return Err(Error::known(ErrorKind::NoSpace, text));
         }
         output.write(piece)?;
         report.count_bytes(piece.len() as u64);
         Ok(())
-    })
+    });
+    match copied {
+        Ok(()) => Ok(()),
+        // A read that waits for a pipe has an error of its own then.
+        Err(_) if interrupt.asked() => Err(Error::Interrupted(format!(
+            "interrupted: {}",
+            output.state()
+        ))),
+        // These have no text.
+        Err(error @ (Error::Told | Error::Status(_))) => Err(error),
+        Err(error) => Err(error.with_note(&format!("  {}", output.state()))),
+    }
 }
 
 /// Reports what is left of a volume that is larger than what was written to it.
