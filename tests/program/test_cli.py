@@ -86,6 +86,7 @@ def test_examples_of_help_are_understood(work):
 @pytest.mark.parametrize(("words", "hint"), [
     (("ls", "{image}:"), "as in {image}:/\n"), (("ls", "{image}:hello"), "as in {image}:/hello\n"),
     (("stat", "{image}"), "as in {image}:/\n"),
+    (("ls", "{image}.none"), "{image}.none: No such file or directory\n"),
     (("info", "{image}:/"), "is a place in an image: write the image's name, {image}\n"),
     (("fsck", "{image}:/"), "write the image's name, {image}\n"),
     (("mkfs", "ext4", "{image}.new", "--from", "{image}:/folder"),
@@ -241,6 +242,18 @@ def test_one_bad_path_of_several(image):
 def test_stat(image):
     shown = good("stat", f"{image}:/twelve").out
     assert "twelve" in shown and "12" in shown and "640" in shown and "2001" in shown
+
+
+def test_stat_has_the_names_of_the_image(work, image):
+    for name, text in (("passwd", "ann:x:1234:50::/:\n"), ("group", "staff:x:77:\n")):
+        with open(f"{work}/{name}", "w", encoding="utf-8") as stream:
+            stream.write(text)
+    good("mkdir", "-p", f"{image}:/etc")
+    good("cp", f"{work}/passwd", f"{work}/group", f"{image}:/etc")
+    for owner, uid, gid in (("1234:77", "( 1234/     ann)", "(   77/   staff)"),
+                            ("5:6", "(    5/ UNKNOWN)", "(    6/ UNKNOWN)")):
+        good("chown", owner, f"{image}:/hello")
+        assert f"Uid: {uid}   Gid: {gid}\n" in good("stat", f"{image}:/hello").out
 
 
 # ---- names of images ----

@@ -400,6 +400,11 @@ def test_an_error_names_its_file(image):
     (("tar-in", "IMAGE:/etc", "TAR"), "no-space", "IMAGE:/etc/large"),
     (("mkdir", "IMAGE:/file"), "already-exists", "IMAGE:/file"),
     (("mv", "IMAGE:/none", "IMAGE:/new"), "not-found", "IMAGE:/none"),
+    (("ln", "IMAGE:/none", "IMAGE:/new"), "not-found", "IMAGE:/none"),
+    (("cp", "IMAGE:/none", "NEW"), "not-found", "IMAGE:/none"),
+    (("cp", "NEW", "IMAGE:/"), "not-found", "NEW"),
+    (("tar-in", "IMAGE:/", "NEW"), "not-found", "NEW"),
+    (("tar-out", "IMAGE:/", "-f", "NEW/x"), "not-found", "NEW/x"),
     (("truncate", "-s", "0", "IMAGE:/etc/passwd/none"), "other", "IMAGE:/etc/passwd/none"),
     (("mkfs", "ext4", "NEW", "--size", "8M", "--from", "LARGE"), "no-space", None),
     (("rm", "IMAGE:/etc"), "usage", None),
@@ -426,6 +431,8 @@ def test_errors_of_writes_name_their_file(work, image, words, kind, path):
 @pytest.mark.parametrize("words, kind, path", [
     (("ls", "NONE:/"), "not-found", "NONE"),
     (("info", "NONE"), "not-found", "NONE"),
+    (("info", "NOISE"), "not-a-file-system", "NOISE"),
+    (("ls", "NONE"), "not-found", "NONE"),
     (("cp", "NONE:/file", "NEW"), "not-found", "NONE"),
     (("stat", "NOISE:/file"), "not-a-file-system", "NOISE"),
     (("fsck", "NOISE"), "not-a-file-system", "NOISE"),
@@ -463,7 +470,7 @@ def test_a_damaged_image(work):
     (("--json",), None),
     (("nonsense", "--json"), None),
     (("find", "--json", "x.img:/", "-nonsense"), "find"),
-    (("ls", "--json", "no-place"), "ls"),
+    (("stat", "--json", "no-place"), "stat"),
 ])
 def test_a_wrong_command_line(words, command):
     result = bad(*words, code=2)

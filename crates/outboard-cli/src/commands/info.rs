@@ -36,7 +36,7 @@ pub fn run(options: &InfoArgs, session: &mut Session, output: &mut Output) -> Re
     report.find_volumes(session, &name, &image);
     output.member("disk", &report)?;
     if report.is_empty() {
-        return Err(image.unrecognised());
+        return Err(image.unrecognised().about(name.operand()));
     }
     Ok(())
 }

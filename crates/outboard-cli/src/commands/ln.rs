@@ -122,8 +122,10 @@ fn make(
             ));
         }
         LinkTarget::File(file) => {
-            let found = Named::to_change(session.tree(id), file);
-            Some(found.map_err(|error| Error::of_file("cannot link to", file.operand(), &error))?)
+            let failed = |error| Error::of_file("cannot link to", file.operand(), &error);
+            let (source, old) = Named::to_change(session.tree(id), file).map_err(failed)?;
+            source.stat_at(&old, ITSELF).map_err(failed)?;
+            Some((source, old))
         }
     };
     let link = |directory: &Fd, name: &CStr| match (target, &file) {

@@ -9,6 +9,7 @@ use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,6 @@ fn image_operand(operand: &OsStr) -> Option<ImageName> {
     let Place::Host(_) = Place::find(operand) else {
         return None;
     };
-    let is_missing = |path: &Path| path.symlink_metadata().is_err();
     Some(ImageName::find(operand)).filter(|name| {
         is_image_file(&name.file) || name.partition.is_some() && is_missing(&name.file)
     })
@@ -32,10 +32,22 @@ pub fn volume_operand(operand: &OsStr) -> Option<ImageName> {
 
 /// An operand that must be in an image, or an image: that means its root.
 pub fn tree_place(operand: &OsStr) -> Result<Place> {
-    match image_operand(operand) {
-        Some(name) => Ok(Place::Image(name, "/".into())),
-        None => image_place(operand),
+    if let Some(name) = image_operand(operand) {
+        return Ok(Place::Image(name, "/".into()));
     }
+    match image_place(operand) {
+        // With a colon, the user meant IMAGE:/PATH: the other error says what is missing.
+        Err(_) if is_missing(operand) && !operand.as_bytes().contains(&b':') => {
+            let missing = io::Error::from_raw_os_error(libc::ENOENT);
+            let error = Error::of_file("cannot open image", operand.as_bytes().to_vec(), &missing);
+            Err(error.with_note("  a path in an image is written IMAGE:/PATH"))
+        }
+        place => place,
+    }
+}
+
+fn is_missing(path: impl AsRef<Path>) -> bool {
+    path.as_ref().symlink_metadata().is_err()
 }
 
 /// The place of a command that works on a tree. An image means its root unless it has several file

@@ -9,7 +9,7 @@ use clap::Args;
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::format;
-use outboard_transfer::accounts::Accounts;
+use outboard_transfer::accounts::{AccountNames, Accounts};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use serde::{Serialize, Serializer};
@@ -33,8 +33,7 @@ pub struct StatArgs {
 pub fn run(options: &StatArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let places = find_places(session, &options.places, false)?;
     let mut failures = Failures::default();
-    // Text has the numbers of owners alone.
-    let mut names = OwnerNames::new(output.is_json());
+    let mut names = OwnerNames::new(true);
     for place in &places {
         let found = StatOperand::look(session, place, options.follow, &mut names);
         if let Some(found) = failures.take(found)? {
@@ -110,6 +109,7 @@ impl StatOperand {
             ),
             _ => String::new(),
         };
+        let name = |names: &AccountNames, id| names.known(id).unwrap_or("UNKNOWN").to_owned();
         let born = self
             .born
             .map_or("-".to_owned(), |(s, n)| format::moment(s, n));
@@ -129,11 +129,13 @@ impl StatOperand {
                 stat.st_nlink
             ),
             format!(
-                "Access: ({:04o}/{})  Uid: {:>5}   Gid: {:>5}",
+                "Access: ({:04o}/{})  Uid: ({:>5}/{:>8})   Gid: ({:>5}/{:>8})",
                 stat.st_mode & 0o7777,
                 format::mode(stat.st_mode),
                 stat.st_uid,
-                stat.st_gid
+                name(&self.accounts.users, stat.st_uid),
+                stat.st_gid,
+                name(&self.accounts.groups, stat.st_gid)
             ),
             format!(
                 "Access: {}",

@@ -135,7 +135,8 @@ fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<Arch
         }
         other => (other, Some(path.to_path_buf())),
     };
-    let failed = |error| Error::failed(format!("cannot write to {name}"), &error);
+    let operand = || path.as_os_str().as_bytes().to_vec();
+    let failed = |error| Error::of_file("cannot write to", operand(), &error);
     let file = file.map_err(failed)?;
     Ok(ArchiveOutput { file, name, made })
 }

@@ -407,7 +407,7 @@ fn add_source<'a>(
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
     let shown = place.shown();
-    let failed = |error: io::Error| Error::failed(format!("cannot copy {shown}"), &error);
+    let failed = |error: io::Error| Error::of_file("cannot copy", place.operand(), &error);
     let options = sources.options();
     let follow = options.follow || ends_with_slash(place.path());
     let found = match follow {

@@ -64,7 +64,8 @@ impl ArchiveInput {
             return Ok(Self::of(file, name));
         };
         let name = escaped(path.as_bytes());
-        let failed = |error| Error::failed(format!("cannot open archive {name}"), &error);
+        let operand = || path.as_bytes().to_vec();
+        let failed = |error| Error::of_file("cannot open archive", operand(), &error);
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {
             return Err(Error::known(
