@@ -412,7 +412,8 @@ def test_find_printf_as_gnu(work):
     twins = Twins(work, "ext4")
     formats = ("%P|%f|%y|%m|%M|%n|%U|%G|%d|%i|%k|%b\\n", "%10s|%-10s|%05d|%06m|%08s|%P\\n",
                "%T@ %TY-%Tm-%Td %TH:%TM:%TS %T+ %TF %TT %P\\n",
-               "%A@ %C@\\t%P\\n", "%l %P\\n", "\\101%%\\\\%P\\0", "%P\\c never\\n")
+               "%A@ %C@\\t%P\\n", "%t|%P\\n", "%a|%c|%P\\n", "%l %P\\n", "\\101%%\\\\%P\\0",
+               "%P\\c never\\n")
     with twins.seen() as directory:
         theirs = {text: host.run("find", directory, "-mindepth", 1, "-not", "-type",
                                  "d", "-printf", text, TZ="UTC").stdout for text in formats}

@@ -62,6 +62,18 @@ def test_owners_have_the_names_of_the_image(work, image):
         ["ann", "staff"], ["bob", "77"]], "each image has names of its own"
 
 
+@needs_root
+def test_numbers_of_owners_as_gnu(image):
+    for options in ("-n", "-lni"):
+        ours = good("ls", options, f"{image}:/home").out
+        with host.loop_mount(image, "ext4", "ro") as mount:
+            assert ours == host.run("ls", options, "--time-style=+%Y-%m-%d %H:%M", f"{mount}/home",
+                                    LC_ALL="C", TZ="UTC").stdout
+    named = good("ls", "-l", f"{image}:/home").out.splitlines()[1:]
+    assert [line[:29] for line in named] == [
+        "-rw-r--r-- 1 ann  staff 0 202", "-rw-r--r-- 1 4321  4321 0 202"]
+
+
 def test_find_has_the_names_of_the_image(image):
     def found(*options):
         lines = good("find", *options, f"{image}:/home", "-type", "f", "-ls").out.splitlines()

@@ -512,12 +512,15 @@ impl Listing<'_> {
     }
 
     fn print_long(&mut self, lines: &[Line]) -> Result<()> {
-        let rows: Vec<Vec<String>> = lines.iter().map(|line| self.columns(line)).collect();
+        let mut rows: Vec<Vec<String>> = lines.iter().map(|line| self.columns(line)).collect();
         let terminal = self.output.is_terminal();
-        let right: &[usize] = match self.options.inodes {
-            true => &[0, 2, 5],
-            false => &[1, 4],
+        let (right, owners): (&[usize], _) = match self.options.inodes {
+            true => (&[0, 2, 5], [3, 4]),
+            false => (&[1, 4], [2, 3]),
         };
+        for column in owners {
+            align_numbers(&mut rows, column);
+        }
         for (columns, line) in format::table(&rows, right, " ").into_iter().zip(lines) {
             let mut text = columns.into_bytes();
             text.push(b' ');
@@ -532,6 +535,17 @@ impl Listing<'_> {
             self.output.line(text)?;
         }
         Ok(())
+    }
+}
+
+/// Aligns numbers in a column of owners at the right. Names stay at the left: no name is a number.
+fn align_numbers(rows: &mut [Vec<String>], column: usize) {
+    let widths = rows.iter().map(|row| row[column].chars().count());
+    let width = widths.max().unwrap_or(0);
+    for cell in rows.iter_mut().map(|row| &mut row[column]) {
+        if cell.parse::<u32>().is_ok() {
+            *cell = format!("{cell:>width$}");
+        }
     }
 }
 

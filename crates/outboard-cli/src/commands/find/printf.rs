@@ -46,6 +46,11 @@ const FIELDS: &[u8] = b"pPfhHdsbkmMniDUGugyltac";
 /// Letters of times after "%T", "%A" and "%C".
 const PARTS: &[u8] = b"@+YmdHMSFT";
 
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
 impl PrintfFormat {
     /// Understands a format, or says what of it is unknown.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
@@ -223,22 +228,37 @@ fn value(facts: &Facts, letter: u8) -> Vec<u8> {
         b'u' | b'U' => stat.st_uid.to_string(),
         b'g' | b'G' => stat.st_gid.to_string(),
         b'y' => letter_of(stat.st_mode).to_owned(),
-        b't' => return time(stat, b'T', b'+'),
-        b'a' => return time(stat, b'A', b'+'),
-        _ => return time(stat, b'C', b'+'),
+        b't' => return date(stat, b'T'),
+        b'a' => return date(stat, b'A'),
+        _ => return date(stat, b'C'),
     };
     text.into_bytes()
 }
 
-/// A part of a file's time.
-fn time(stat: &libc::stat, which: u8, part: u8) -> Vec<u8> {
+/// A time of a file: seconds and fraction. GNU find has ten digits, the last of them always 0.
+fn time_of(stat: &libc::stat, which: u8) -> (i64, String) {
     let (seconds, nanoseconds) = match which {
         b'A' => (stat.st_atime, stat.st_atime_nsec),
         b'C' => (stat.st_ctime, stat.st_ctime_nsec),
         _ => (stat.st_mtime, stat.st_mtime_nsec),
     };
-    // GNU find has ten digits, the last of them always 0.
-    let fraction = format!("{nanoseconds:09}0");
+    (seconds, format!("{nanoseconds:09}0"))
+}
+
+/// A time in the format of ctime(3), with a fraction.
+fn date(stat: &libc::stat, which: u8) -> Vec<u8> {
+    let (seconds, fraction) = time_of(stat, which);
+    let (year, month, day, hour, minute, second) = format::civil(seconds);
+    // 1970-01-01 was a Thursday.
+    let weekday = WEEKDAYS[(seconds.div_euclid(86_400) + 4).rem_euclid(7) as usize];
+    let month = MONTHS[month as usize - 1];
+    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02}.{fraction} {year}")
+        .into_bytes()
+}
+
+/// A part of a file's time.
+fn time(stat: &libc::stat, which: u8, part: u8) -> Vec<u8> {
+    let (seconds, fraction) = time_of(stat, which);
     let (year, month, day, hour, minute, second) = format::civil(seconds);
     let text = match part {
         b'@' => format!("{seconds}.{fraction}"),
