@@ -46,6 +46,13 @@ def sections(path):
     return found
 
 
+def test_help_has_the_own_options_of_a_command_first():
+    for name in commands():
+        own, _, general = help_of(name).partition("Options of all commands:\n")
+        assert "--key-file" in general and "--key-file" not in own, name
+        assert not re.search(r"^ +(-[aln1],?|--json)\b", general, re.MULTILINE), name
+
+
 @pytest.mark.needs("mandoc")
 def test_every_page(work):
     everything = sections(page(work))["OPTIONS"]

@@ -53,6 +53,7 @@ fn version_text() -> String {
 
 /// How the kernel is run and images are opened.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = "Options of all commands")]
 pub struct Settings {
     /// Type of the file system, as in "ext4" [default: found out]
     #[arg(long = "type", value_name = "TYPE", global = true)]
