@@ -55,6 +55,7 @@ static int not_ours(void)
 	.forked = (void *)no_kernel,				\
 	.virtio_add = (void *)no_kernel,			\
 	.virtio_remove = (void *)no_kernel,			\
+	.sockets = (void *)no_kernel,				\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

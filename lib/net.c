@@ -194,26 +194,40 @@ static int check_name_is_free(struct ob_net_job *job)
 	return fail(-EEXIST, "name=%s: an interface has this name already", job->options.name);
 }
 
+static int remove_added(struct ob_instance *instance, const struct ob_net_interface *interface)
+{
+	return interface->is_host ? ob_net_host_remove(instance)
+				  : ob_net_device_remove(instance, interface->device);
+}
+
+/* Under the mutex. */
+static int configure_host(struct ob_net_job *job)
+{
+	int error = set_servers(job);
+
+	if (!error)
+		set_idle(job->instance, job->interface);
+	return error;
+}
 
 /* Under the mutex, which it gives up meanwhile: the interface is busy. */
 static int add_configured(struct ob_net_job *job)
 {
 	pthread_mutex_t *mutex = &job->instance->net.mutex;
-	int error, device;
+	int error;
 
 	pthread_mutex_unlock(mutex);
-	error = ob_net_device_add(job);
+	error = job->options.is_host ? ob_net_host_add(job) : ob_net_device_add(job);
 	pthread_mutex_lock(mutex);
 	if (error)
 		return error;
-	error = configure(job);
+	error = job->options.is_host ? configure_host(job) : configure(job);
 	if (!error)
 		return 0;
 	/* The interface stays busy, so a halt waits for the removal. */
 	job->interface->busy = true;
-	device = job->interface->device;
 	pthread_mutex_unlock(mutex);
-	ob_net_device_remove(job->instance, device);
+	remove_added(job->instance, job->interface);
 	pthread_mutex_lock(mutex);
 	return error;
 }
@@ -237,8 +251,16 @@ static int add(struct ob_net_job *job)
 		job->options.wanted = OB_NET_UP;
 	interface->device = -1;
 	interface->busy = true;
+	interface->is_added = true;
+	interface->is_host = job->options.is_host;
 	job->interface = interface;
 	pthread_mutex_lock(&instance->net.mutex);
+	error = ob_net_host_check(job);
+	if (error) {
+		pthread_mutex_unlock(&instance->net.mutex);
+		free(interface);
+		return error;
+	}
 	link_interface(instance, interface);
 	error = add_configured(job);
 	if (error) {
@@ -446,7 +468,7 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	if (error)
 		return error;
 	ob_lease_stop_all(interface);
-	error = ob_net_device_remove(instance, interface->device);
+	error = remove_added(instance, interface);
 	pthread_mutex_lock(&instance->net.mutex);
 	if (!is_removed(error)) {
 		fail(error, "%s: the kernel does not remove the device: %s", interface->name,

@@ -9,6 +9,9 @@
 #ifndef OUTBOARD_LIB_NET_INTERFACE_H
 #define OUTBOARD_LIB_NET_INTERFACE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "net_options.h"
 
 struct ob_lease_client;
@@ -17,8 +20,13 @@ struct ob_instance;
 /* The DHCP clients that an interface may have. */
 enum ob_lease_kind { OB_LEASE_IPV4, OB_LEASE_IPV6, OB_LEASE_KINDS };
 
+/* In the place of a device's number: the kernel's sockets are the host's. */
+#define OB_NET_HOST INT32_MAX
+
 struct ob_net_interface {
 	struct ob_net_interface *next;
+	bool is_added;			/* by ob_net_add */
+	bool is_host;			/* there is no interface: new sockets are the host's */
 	int device;			/* its number; -1: the program made the interface */
 	uint64_t space;			/* the network namespace, as of ob_netlink_namespace() */
 	uint32_t index;			/* in that */

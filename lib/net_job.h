@@ -52,6 +52,17 @@ struct ob_net_job {
 int ob_net_device_add(struct ob_net_job *job);
 int ob_net_device_remove(struct ob_instance *instance, int device);
 
+/* net_host.c */
+
+/*
+ * Sockets are either those of interfaces or the host's: -EBUSY if the job does not fit to what
+ * there is. Under the mutex.
+ */
+int ob_net_host_check(const struct ob_net_job *job);
+/* New sockets are the host's from now on. Waits for the host, without the mutex. */
+int ob_net_host_add(struct ob_net_job *job);
+int ob_net_host_remove(struct ob_instance *instance);
+
 /* net_link.c: without the mutex, the interface is busy. */
 
 /* Does all steps but one, up to the first that fails. */

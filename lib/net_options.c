@@ -39,7 +39,7 @@ static void show(const char *text, char *shown, size_t size)
 
 /* ---- kinds ---------------------------------------------------------------- */
 
-enum target { TARGET_PROGRAM, TARGET_OPTIONAL, TARGET_NEEDED };
+enum target { TARGET_NONE, TARGET_PROGRAM, TARGET_OPTIONAL, TARGET_NEEDED };
 
 static const struct kind {
 	const char *name;
@@ -48,12 +48,13 @@ static const struct kind {
 	bool forwards;
 } kinds[] = {
 	{ "user", TARGET_PROGRAM, "user", true },
+	{ "host", TARGET_NONE, "host", false },
 	{ "tap", TARGET_OPTIONAL, "tap:tap0", false },
 	{ "hub", TARGET_NEEDED, "hub:/run/lab", false },
 	{ "pcap", TARGET_NEEDED, "pcap:FILE", false },
 };
 
-#define KINDS "user, tap, hub or pcap"
+#define KINDS "user, host, tap, hub or pcap"
 
 static const struct kind *find_kind(const char *name)
 {
@@ -77,6 +78,9 @@ static int read_kind(struct ob_net_options *options, char *word)
 			    *shown ? shown : "(nothing)");
 	options->device.kind = kind->name;
 	options->device.target = colon ? colon + 1 : "";
+	options->is_host = !strcmp(kind->name, "host");
+	if (kind->target == TARGET_NONE && colon)
+		return fail("%s: there is one host: write %s", shown, kind->example);
 	if (kind->target == TARGET_PROGRAM && colon && strcmp(options->device.target, "passt") &&
 	    strcmp(options->device.target, "slirp"))
 		return fail("%s: write user, user:passt or user:slirp", shown);
@@ -408,6 +412,8 @@ static int read_word(struct ob_net_options *options, char *text, bool is_new, un
 		return fail("%s: unknown word: use ip, gw, dns, dhcp, dhcp6, slaac, name, mac, "
 			    "mtu, up, down, queues, forward or pcap",
 			    *shown ? shown : "(nothing)");
+	if (options->is_host && word->read != read_dns)
+		return fail("%s: host has no interface of its own: its only word is dns", shown);
 	bit = 1u << (word - words);
 	if (!word->repeats && *seen & bit)
 		return fail("%s: this word is there twice", shown);

@@ -34,6 +34,7 @@ enum ob_net_wanted { OB_NET_AS_IT_IS, OB_NET_UP, OB_NET_DOWN };
 
 struct ob_net_options {
 	struct ob_platform_net device;	/* its strings are in `text` and `forwards` */
+	bool is_host;			/* the host's sockets: there is no device */
 	char name[OB_NET_NAME_BYTES];	/* "": none given */
 	enum ob_net_wanted wanted;
 	int address_count;

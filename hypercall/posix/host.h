@@ -152,6 +152,23 @@ struct ob_posix_virtio {
 	uint32_t in_poll[OB_VIRTIO_DEVICES_MOST];	/* locks, of a thread that polls; atomic */
 };
 
+/* socket.c, socket_events.c */
+
+/* Descriptors from this number on are not used for sockets. */
+#define OB_SOCKETS_MOST (1u << 20)
+#define OB_SOCKET_EVENTS 1024	/* a power of two */
+
+struct ob_posix_sockets {
+	bool begun, stopping;		/* atomic */
+	int epoll, stop;		/* descriptors, while `begun` */
+	uint64_t thread;
+	uint32_t moving;	/* lock of a thread that moves events into the ring; atomic */
+	uint32_t moved, taken;		/* events, ever; atomic */
+	struct ob_socket_event ring[OB_SOCKET_EVENTS];
+	/* A bit for each descriptor that is a socket of the kernel. Atomic. */
+	uint64_t open[OB_SOCKETS_MOST / 64];
+};
+
 /* snapshot/request.c, snapshot/extents.c */
 
 struct ob_posix_snapshot {
@@ -216,6 +233,7 @@ struct ob_host {
 	struct ob_posix_queue queue;
 	struct ob_posix_offers offers;
 	struct ob_posix_virtio virtio;
+	struct ob_posix_sockets sockets;
 	struct ob_posix_snapshot snapshot;
 	struct ob_posix_saving saving;
 	struct ob_posix_threads threads;

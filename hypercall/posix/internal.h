@@ -116,6 +116,12 @@ void ob_posix_block_forked(struct ob_host *host);
 /* virtio.c: closes a fork()ed child's copies of the descriptors of devices. */
 void ob_posix_virtio_forked(struct ob_host *host);
 
+/* socket.c: closes all sockets; also the copies of a fork()ed child. */
+void ob_posix_sockets_close(struct ob_host *host);
+/* socket_events.c: moves events of sockets to the kernel, unless another thread does. */
+void ob_posix_socket_events_move(struct ob_host *host);
+void ob_posix_sockets_forked(struct ob_host *host);
+
 /* image.c: the address of the kernel's text. */
 uint64_t ob_posix_text(struct ob_host *host);
 

@@ -136,6 +136,21 @@ static inline ssize_t raw_recv(int fd, void *bytes, size_t size, int flags)
 	return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
 }
 
+static inline ssize_t raw_recvmsg(int fd, struct msghdr *message, int flags)
+{
+	return syscall(SYS_recvmsg, fd, message, flags);
+}
+
+static inline int raw_connect(int fd, const void *address, uint32_t size)
+{
+	return (int)syscall(SYS_connect, fd, address, size);
+}
+
+static inline int raw_accept(int fd, int flags)
+{
+	return (int)syscall(SYS_accept4, fd, NULL, NULL, flags);
+}
+
 /* The time-out is in milliseconds; -1: none. */
 static inline int raw_poll(struct pollfd *fds, nfds_t count, int timeout)
 {

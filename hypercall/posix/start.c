@@ -27,6 +27,7 @@ static void forget_parent(struct ob_host *host)
 	ob_posix_regions_forked(host);
 	ob_posix_block_forked(host);
 	ob_posix_virtio_forked(host);
+	ob_posix_sockets_forked(host);
 	ob_posix_snapshot_forked(host);
 	ob_posix_threads_forked(host);
 	host->upcalls->forked();

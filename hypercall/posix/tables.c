@@ -26,7 +26,8 @@ static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
 	group(block, OB_HOST_BLOCK)		\
 	group(components, OB_HOST_COMPONENTS)	\
 	group(snapshot, OB_HOST_SNAPSHOT)	\
-	group(virtio, OB_HOST_VIRTIO)
+	group(virtio, OB_HOST_VIRTIO)		\
+	group(sockets, OB_HOST_SOCKETS)
 
 #define MEMBER(group, name) .name = ob_host_##name,
 #define GROUP(name, members)					\

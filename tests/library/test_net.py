@@ -53,6 +53,13 @@ def test_the_host_on_a_tap(program):
         timeout=900)
 
 
+@pytest.mark.parametrize("vcpus", [1, 2, 4])
+def test_sockets_of_the_host(work, vcpus):
+    program = library_program(work, "net_host_test.c", "client.c")
+    run(program, str(vcpus), str(8 << 20), f"hub:{os.path.join(work, 'hub')}",
+        LD_LIBRARY_PATH=LIBRARIES, timeout=600)
+
+
 PROTOCOLS = ("vlan", "vxlan", "wireguard", "bridge", "bond", "ipsec", "mptcp", "sctp", "nftables",
              "tls", "bpf")
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The kernel's functions for lib/: boot, the system call gate, halt, disks, components,
- * virtio devices. Only lib/ includes this header. Programs use outboard/outboard.h.
+ * virtio devices, the host's sockets. Only lib/ includes this header. Programs use
+ * outboard/outboard.h.
  *
  * Errors are negative Linux errno values.
  */
@@ -114,5 +115,12 @@ int ob_kernel_virtio_add(uint32_t device, char name[32]);
 
 /* Removes the device and closes it in the host. -ENOENT. Blocks. */
 int ob_kernel_virtio_remove(uint32_t device);
+
+/*
+ * 1: from now on, new sockets of PF_INET and PF_INET6 are the host's. 0: they are the kernel's own
+ * again, as at boot. Sockets that exist stay what they are. -ENOSYS: the host or this kernel cannot
+ * do that; else the host's error. Blocks.
+ */
+int ob_kernel_sockets(uint32_t of_host);
 
 #endif

@@ -144,6 +144,27 @@
 	member(group, virtio_close)	\
 	member(group, virtio_poll)
 
+/* Without it: -ENOSYS, the kernel has no sockets but its own. */
+#define OB_HOST_SOCKETS(member, group)	\
+	member(group, sockets_begin)	\
+	member(group, sockets_end)	\
+	member(group, socket_open)	\
+	member(group, socket_close)	\
+	member(group, socket_bind)	\
+	member(group, socket_connect)	\
+	member(group, socket_listen)	\
+	member(group, socket_accept)	\
+	member(group, socket_shutdown)	\
+	member(group, socket_name)	\
+	member(group, socket_option_get)\
+	member(group, socket_option_set)\
+	member(group, socket_send)	\
+	member(group, socket_receive)	\
+	member(group, socket_queued)	\
+	member(group, socket_ready)	\
+	member(group, socket_watch)	\
+	member(group, socket_take)
+
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
 	group(info, OB_HOST_INFO, true, ENOSYS)			\
@@ -160,7 +181,8 @@
 	group(iomem, OB_HOST_IOMEM, false, ENOSYS)		\
 	group(dma, OB_HOST_DMA, false, ENOENT)			\
 	group(pci, OB_HOST_PCI, false, ENOSYS)			\
-	group(virtio, OB_HOST_VIRTIO, false, ENODEV)
+	group(virtio, OB_HOST_VIRTIO, false, ENODEV)		\
+	group(sockets, OB_HOST_SOCKETS, false, ENOSYS)
 
 #define OB_HOST_MEMBER(group, name) __typeof__(ob_host_##name) *name;
 #define OB_HOST_GROUP(name, members, required, error)	\
@@ -199,7 +221,8 @@ struct ob_hypercalls {
 	member(thread_exit)		\
 	member(forked)			\
 	member(virtio_add)		\
-	member(virtio_remove)
+	member(virtio_remove)		\
+	member(sockets)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

@@ -446,6 +446,7 @@ int ob_kernel_halt(int *halted)
 	ob_join_threads();
 	ob_block_close_all();
 	ob_virtio_close_all();
+	ob_host_sockets_end(ob_host);
 	ob_memory_is_used = halt.stuck;
 	*halted = 1;
 	return halt.result;

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Events of the host's sockets: an instance of epoll, and one thread that sleeps in it.
+ *
+ * Each watch is for one event (EPOLLONESHOT). So the thread sleeps while data flow to clients that
+ * are busy, and wakes when a thread of the kernel waits. It moves events into a ring, from which
+ * the kernel takes them, and raises the interrupt. A client's thread that waits for the kernel
+ * moves events, too (virtio.c): then an answer wakes no other thread.
+ *
+ *   ring: `moved` grows by the one thread that has the lock `moving`, `taken` by the kernel.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "internal.h"
+#include "raw.h"
+
+/* Events that the host hands over at a time. */
+#define EVENTS_MOST 64
+
+/* In the place of a socket: the thread has to end, or no event is meant. */
+#define STOP (~0u)
+
+/* How long the thread sleeps if the kernel takes no events, in milliseconds. */
+#define FULL_PAUSE 1
+
+#define IS_SAME(name) ((uint32_t)OB_SOCKET_##name == (uint32_t)EPOLL##name)
+_Static_assert(IS_SAME(IN) && IS_SAME(PRI) && IS_SAME(OUT) && IS_SAME(ERR) && IS_SAME(HUP) &&
+	       IS_SAME(RDHUP), "the host's numbers are the kernel's");
+
+static int watch(struct ob_posix_sockets *sockets, int operation, int fd, uint32_t data,
+		 uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u32 = data };
+
+	return epoll_ctl(sockets->epoll, operation, fd, &event) ? -errno : 0;
+}
+
+int ob_host_socket_watch(struct ob_host *host, uint32_t socket, uint32_t events)
+{
+	int error = watch(&host->sockets, EPOLL_CTL_MOD, (int)socket, socket,
+			  events | EPOLLONESHOT);
+
+	if (error == -ENOENT)
+		error = watch(&host->sockets, EPOLL_CTL_ADD, (int)socket, socket,
+			      events | EPOLLONESHOT);
+	return error;
+}
+
+uint32_t ob_host_socket_take(struct ob_host *host, struct ob_socket_event events[], uint32_t count)
+{
+	struct ob_posix_sockets *sockets = &host->sockets;
+	uint32_t taken = sockets->taken, all;
+	uint32_t moved = __atomic_load_n(&sockets->moved, __ATOMIC_ACQUIRE);
+
+	all = moved - taken < count ? moved - taken : count;
+	for (uint32_t i = 0; i < all; i++)
+		events[i] = sockets->ring[(taken + i) % OB_SOCKET_EVENTS];
+	__atomic_store_n(&sockets->taken, taken + all, __ATOMIC_RELEASE);
+	return all;
+}
+
+/* ---- moving --------------------------------------------------------------- */
+
+static bool lock(uint32_t *word)
+{
+	return !__atomic_load_n(word, __ATOMIC_RELAXED) &&
+	       !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
+}
+
+static void unlock(uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
+
+static uint32_t room(const struct ob_posix_sockets *sockets)
+{
+	return OB_SOCKET_EVENTS -
+	       (sockets->moved - __atomic_load_n(&sockets->taken, __ATOMIC_ACQUIRE));
+}
+
+/* Moves what is ready now. With the lock. */
+static void move(struct ob_host *host)
+{
+	struct ob_posix_sockets *sockets = &host->sockets;
+	struct epoll_event events[EVENTS_MOST];
+	uint32_t moved = sockets->moved, free = room(sockets);
+	int most = free < EVENTS_MOST ? (int)free : EVENTS_MOST;
+	int count = free ? raw_epoll_wait(sockets->epoll, events, most, 0) : 0;
+
+	for (int i = 0; i < count; i++)
+		if (events[i].data.u32 != STOP)
+			sockets->ring[moved++ % OB_SOCKET_EVENTS] = (struct ob_socket_event){
+				.socket = events[i].data.u32, .events = events[i].events,
+			};
+	if (moved == sockets->moved)
+		return;
+	__atomic_store_n(&sockets->moved, moved, __ATOMIC_RELEASE);
+	host->upcalls->interrupt(OB_INTERRUPT_SOCKETS);
+}
+
+void ob_posix_socket_events_move(struct ob_host *host)
+{
+	if (!lock(&host->sockets.moving))
+		return;
+	if (host->sockets.begun)
+		move(host);
+	unlock(&host->sockets.moving);
+}
+
+/* ---- the thread ----------------------------------------------------------- */
+
+static void work(void *argument)
+{
+	struct ob_host *host = argument;
+	struct ob_posix_sockets *sockets = &host->sockets;
+	struct pollfd ready = { .fd = sockets->epoll, .events = POLLIN };
+
+	while (!__atomic_load_n(&sockets->stopping, __ATOMIC_ACQUIRE)) {
+		raw_poll(&ready, 1, -1);
+		while (!lock(&sockets->moving))
+			ob_host_thread_yield(host);
+		move(host);
+		unlock(&sockets->moving);
+		if (!room(sockets))
+			raw_poll(NULL, 0, FULL_PAUSE);
+	}
+}
+
+static void close_descriptors(struct ob_posix_sockets *sockets)
+{
+	if (sockets->epoll >= 0)
+		raw_close(sockets->epoll);
+	if (sockets->stop >= 0)
+		raw_close(sockets->stop);
+	sockets->begun = false;
+}
+
+static int start(struct ob_host *host)
+{
+	struct ob_posix_sockets *sockets = &host->sockets;
+	int error;
+
+	if (sockets->epoll < 0 || sockets->stop < 0)
+		return -errno;
+	error = watch(sockets, EPOLL_CTL_ADD, sockets->stop, STOP, EPOLLIN);
+	if (!error)
+		error = ob_host_thread_create(host, work, host, "outboard-socket",
+					      &sockets->thread);
+	return error;
+}
+
+int ob_host_sockets_begin(struct ob_host *host)
+{
+	struct ob_posix_sockets *sockets = &host->sockets;
+	int error;
+
+	if (sockets->begun)
+		return 0;
+	sockets->moved = sockets->taken = 0;
+	sockets->stopping = false;
+	sockets->epoll = epoll_create1(EPOLL_CLOEXEC);
+	sockets->stop = sockets->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = start(host);
+	if (error) {
+		close_descriptors(sockets);
+		return error;
+	}
+	__atomic_store_n(&sockets->begun, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void ob_host_sockets_end(struct ob_host *host)
+{
+	struct ob_posix_sockets *sockets = &host->sockets;
+	uint64_t one = 1;
+
+	if (!sockets->begun)
+		return;
+	__atomic_store_n(&sockets->stopping, true, __ATOMIC_RELEASE);
+	/* It fails only if the counter is full: then the descriptor is readable, too. */
+	(void)!raw_write(sockets->stop, &one, sizeof(one));
+	ob_host_thread_join(host, sockets->thread);
+	while (!lock(&sockets->moving))
+		ob_host_thread_yield(host);
+	ob_posix_sockets_close(host);
+	close_descriptors(sockets);
+	unlock(&sockets->moving);
+}
+
+/* The thread is the parent's. */
+void ob_posix_sockets_forked(struct ob_host *host)
+{
+	host->sockets.moving = 0;
+	if (!host->sockets.begun)
+		return;
+	ob_posix_sockets_close(host);
+	close_descriptors(&host->sockets);
+}
