@@ -3,8 +3,8 @@
  * One end of a network benchmark: network STACK serve PORT
  *                                 network STACK out|in|rr ADDRESS PORT AMOUNT
  *
- * STACK is "host", or the description of an interface for ob_net_add(): then the program's sockets
- * are those of a kernel in this process.
+ * STACK is "native", or the description of an interface for ob_net_add(): then the program's
+ * sockets are those of a kernel in this process.
  *
  *   serve  accepts connections for ever; the first byte of each says what the client does
  *   out    sends AMOUNT megabytes, and prints megabytes per second
@@ -36,13 +36,13 @@
 #define MEGABYTE (1l << 20)
 #define ROUNDS_MOST 1000000
 
-static bool is_host;
+static bool is_native;
 
 static long call(long number, long a, long b, long c, long d, long e)
 {
 	long result;
 
-	if (!is_host)
+	if (!is_native)
 		return ob_syscall(number, a, b, c, d, e, 0l);
 	result = syscall(number, a, b, c, d, e);
 	return result < 0 ? -errno : result;
@@ -271,11 +271,11 @@ int main(int argc, char **argv)
 				"network STACK out|in|rr ADDRESS PORT AMOUNT\n");
 		return 2;
 	}
-	is_host = !strcmp(argv[1], "host");
-	if (!is_host)
+	is_native = !strcmp(argv[1], "native");
+	if (!is_native)
 		boot(argv[1]);
 	if (argc == 4)
 		serve(argv[3]);
 	run_client(argv[2], argv[3], argv[4], amount);
-	return is_host ? 0 : -ob_halt();
+	return is_native ? 0 : -ob_halt();
 }

@@ -69,13 +69,13 @@ def measured(namespace: str | None, stack: str, what: str, address: str) -> list
 
 
 def over_tap(what: str) -> list[float]:
-    with namespaces(), server(FAR, "host"):
+    with namespaces(), server(FAR, "native"):
         return measured(FAR, f"tap:tap0,ip={GUEST}/24", what, HOST)
 
 
 def over_veth(what: str) -> list[float]:
-    with namespaces(), server(FAR, "host"):
-        return measured(NEAR, "host", what, "10.8.0.1")
+    with namespaces(), server(FAR, "native"):
+        return measured(NEAR, "native", what, "10.8.0.1")
 
 
 def over_hub(what: str) -> list[float]:
@@ -86,7 +86,12 @@ def over_hub(what: str) -> list[float]:
 
 
 def over_host_loopback(what: str) -> list[float]:
-    with server(None, "host"):
+    with server(None, "native"):
+        return measured(None, "native", what, "127.0.0.1")
+
+
+def over_sockets_of_the_host(what: str) -> list[float]:
+    with server(None, "native"):
         return measured(None, "host", what, "127.0.0.1")
 
 
@@ -132,6 +137,17 @@ def on_a_hub(rounds: int) -> list[Result]:
     ]
 
 
+def on_sockets_of_the_host(rounds: int) -> list[Result]:
+    ways = {OURS: over_sockets_of_the_host, LOOPBACK: over_host_loopback}
+    out, back, trips = (turns(ways, what, rounds) for what in ("out", "in", "rr"))
+    return [
+        judged(bulk("TCP by sockets of the host, out", out), LOOPBACK, 0.7, True),
+        judged(bulk("TCP by sockets of the host, in", back), LOOPBACK, 0.7, True),
+        judged(round_trip("TCP round trip by sockets of the host", trips, 0), LOOPBACK, 1.5, False),
+    ]
+
+
 def network(rounds: int) -> list[Result]:
     """TCP: bulk and round trips."""
-    return (on_a_tap(rounds) if os.geteuid() == 0 else []) + on_a_hub(rounds)
+    results = on_a_tap(rounds) if os.geteuid() == 0 else []
+    return results + on_a_hub(rounds) + on_sockets_of_the_host(rounds)

@@ -87,6 +87,17 @@ def test_a_tree_in_and_out(share, work):
     assert not os.path.exists(os.path.join(server.export, "copy"))
 
 
+def test_a_tree_by_sockets_of_the_host(share, work):
+    server, name, options = share
+    options = ("--net", "host", *options)
+    assert program.good(*options, "cat", f"{name}:/hello.txt").out == "Hello\n"
+    out = os.path.join(work, "out")
+    program.good(*options, "cp", "-r", f"{name}:/", out)
+    same(server.export, out)
+    program.good(*options, "cp", "-r", out, f"{name}:/copy")
+    same(out, os.path.join(server.export, "copy"))
+
+
 def test_nfs_3(work):
     """Its mount service is found by the port mapper, or at the port that the name says."""
     with servers.nfs_3(work, mount_port=20480) as server:

@@ -2,6 +2,7 @@
 //! The allowed system calls. All others fail with EPERM: no sockets unless the command reaches
 //! servers, no new processes, no signals to others, no mounts, no tracing.
 
+use super::SocketCalls;
 use seccompiler::{
     apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
     SeccompCmpArgLen::{Dword, Qword},
@@ -157,7 +158,7 @@ const FILES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
-/// Calls on TCP connections to servers. New sockets: see [`sockets`].
+/// Calls on TCP connections to servers. New sockets: see [`tcp`].
 const CONNECTIONS: &[i64] = &[
     libc::SYS_connect,
     libc::SYS_getsockopt,
@@ -166,6 +167,9 @@ const CONNECTIONS: &[i64] = &[
     libc::SYS_getpeername,
     libc::SYS_shutdown,
 ];
+
+/// Messages of several pieces on sockets. The sandbox's sockets pass no descriptors.
+const MESSAGES: &[i64] = &[libc::SYS_sendmsg, libc::SYS_recvmsg];
 
 /// Calls that no tool for images needs: network, signals to others, other processes, mounts, the
 /// machine.
@@ -290,7 +294,7 @@ fn pairs() -> Result<Vec<SeccompRule>> {
 }
 
 /// Sockets for TCP.
-fn sockets() -> Result<Vec<SeccompRule>> {
+fn tcp() -> Result<Vec<SeccompRule>> {
     let one = |family: i32| {
         let family = SeccompCondition::new(0, Dword, Eq, family as u64)?;
         let stream = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_STREAM as u64)?;
@@ -324,8 +328,8 @@ fn threads() -> Result<Vec<SeccompRule>> {
 }
 
 /// The allowed calls of a sandbox. `files`: host files are opened; `memory_files`: so are files in
-/// memory; `network`: servers are reached.
-fn rules(files: bool, memory_files: bool, network: bool) -> Result<Rules> {
+/// memory.
+fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules> {
     let own = [u64::from(std::process::id())];
     let or_zero = [0, u64::from(std::process::id())];
     let about_itself = [
@@ -345,14 +349,17 @@ fn rules(files: bool, memory_files: bool, network: bool) -> Result<Rules> {
         // Needed to apply the second filter.
         rules.insert(libc::SYS_seccomp, Vec::new());
     }
-    if network {
-        rules.extend(CONNECTIONS.iter().map(|&call| (call, Vec::new())));
-        rules.insert(libc::SYS_socket, sockets()?);
-    }
     rules.insert(libc::SYS_socketpair, pairs()?);
     // The server of a mount gets the FUSE device from its keeper, over its standard output.
     let output = [libc::STDOUT_FILENO as u64];
     rules.insert(libc::SYS_recvmsg, with_argument(0, &output)?);
+    if sockets != SocketCalls::Nothing {
+        rules.extend(CONNECTIONS.iter().map(|&call| (call, Vec::new())));
+        rules.insert(libc::SYS_socket, tcp()?);
+    }
+    if sockets == SocketCalls::Messages {
+        rules.extend(MESSAGES.iter().map(|&call| (call, Vec::new())));
+    }
     rules.insert(libc::SYS_fcntl, descriptors()?);
     rules.insert(libc::SYS_mmap, mappings()?);
     rules.insert(libc::SYS_clone, threads()?);
@@ -464,8 +471,8 @@ fn without_clone3() -> Result<BpfProgram> {
 }
 
 /// Filters the calling thread and the threads that it creates, until the kernel has booted.
-pub fn apply(network: bool) -> Result<()> {
-    let first = allow_only(rules(true, true, network)?)?;
+pub fn apply(sockets: SocketCalls) -> Result<()> {
+    let first = allow_only(rules(true, true, sockets)?)?;
     // If two filters refuse a call, the last one decides the error.
     apply_filter(&first)?;
     apply_filter(&without_clone3()?)
@@ -503,10 +510,9 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
 /// A joined thread may stay on the host's list for a moment, with filters of its own.
 const SYNC_TRIES: u32 = 10_000;
 
-/// Filters all threads from now on. `files`: whether files of the host are still opened; `network`:
-/// whether servers are reached.
-pub fn apply_to_all(files: bool, network: bool) -> Result<()> {
-    let filter = allow_only(rules(files, false, network)?)?;
+/// Filters all threads from now on. `files`: whether files of the host are still opened.
+pub fn apply_to_all(files: bool, sockets: SocketCalls) -> Result<()> {
+    let filter = allow_only(rules(files, false, sockets)?)?;
     let mut tries = 0;
     loop {
         match apply_filter_all_threads(&filter) {
@@ -560,7 +566,10 @@ mod tests {
     /// A filter as the library makes it has one list of all calls.
     #[test]
     fn the_search_decides_as_a_list_of_all_calls() {
-        for (files, memory_files, network) in [(true, true, true), (false, false, false)] {
+        for (files, memory_files, network) in [
+            (true, true, SocketCalls::Messages),
+            (false, false, SocketCalls::Nothing),
+        ] {
             let refused = SeccompAction::Errno(libc::EPERM as u32);
             let wanted = rules(files, memory_files, network).unwrap();
             let list = program(wanted.clone(), refused, SeccompAction::Allow).unwrap();
@@ -579,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_filter_takes_few_instructions() {
-        let filter = allow_only(rules(true, true, false).unwrap()).unwrap();
+        let filter = allow_only(rules(true, true, SocketCalls::Nothing).unwrap()).unwrap();
         for &call in PLAIN {
             let steps = run(&filter, ARCHITECTURE_X86_64, call as u32).1;
             assert!(steps < 20, "{call}: {steps}");

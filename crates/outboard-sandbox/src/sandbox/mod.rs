@@ -53,11 +53,35 @@ pub struct HostAccess {
 pub struct NetworkAccess {
     /// TCP ports of servers. Empty: any.
     pub ports: Vec<u16>,
+    /// The kernel's sockets are the host's: its clients of servers send and receive messages.
+    pub kernel_sockets: bool,
+}
+
+/// The allowed system calls on sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketCalls {
+    /// None.
+    Nothing,
+    /// Connections to servers.
+    Connections,
+    /// The same, with messages of several pieces.
+    Messages,
+}
+
+impl SocketCalls {
+    fn of(network: Option<&NetworkAccess>) -> Self {
+        match network {
+            None => Self::Nothing,
+            Some(network) if network.kernel_sockets => Self::Messages,
+            Some(_) => Self::Connections,
+        }
+    }
 }
 
 impl NetworkAccess {
     /// Adds the needs of another command.
     fn add(&mut self, other: NetworkAccess) {
+        self.kernel_sockets |= other.kernel_sockets;
         match self.ports.is_empty() || other.ports.is_empty() {
             true => self.ports.clear(),
             false => self.ports.extend(other.ports),
@@ -109,8 +133,8 @@ pub enum Sandbox {
     Entered {
         /// The command opens more files after the boot.
         files: bool,
-        /// The command reaches servers.
-        network: bool,
+        /// What the command does to reach servers.
+        sockets: SocketCalls,
     },
 }
 
@@ -124,7 +148,7 @@ impl Sandbox {
     ) -> Result<Self> {
         let files = !access.is_images_only();
         // A command that uses files of the host needs their real owners.
-        let network = access.network.is_some();
+        let sockets = SocketCalls::of(access.network.as_ref());
         if !files {
             rights::separate();
         }
@@ -132,8 +156,8 @@ impl Sandbox {
         files::restrict(access, snapshots, components)?;
         rights::drop_capabilities(access)?;
         rights::limit_memory()?;
-        match filter::apply(network) {
-            Ok(()) => Ok(Sandbox::Entered { files, network }),
+        match filter::apply(sockets) {
+            Ok(()) => Ok(Sandbox::Entered { files, sockets }),
             Err(error) if filter::is_missing(&error) => {
                 warn("warning: this host has no seccomp: the sandbox is not closed");
                 Ok(Sandbox::Open)
@@ -144,10 +168,10 @@ impl Sandbox {
 
     /// Closes the sandbox, after the boot and before the kernel reads an image.
     pub fn close(self) -> Result<()> {
-        let Sandbox::Entered { files, network } = self else {
+        let Sandbox::Entered { files, sockets } = self else {
             return Ok(());
         };
-        filter::apply_to_all(files, network)
+        filter::apply_to_all(files, sockets)
             .map_err(|error| Error::Failed(format!("cannot close the sandbox: {error}")))
     }
 }

@@ -2,8 +2,8 @@
 //! The network of a session: the kernel's interface, and the addresses of servers.
 //!
 //! Before the sandbox: [`Network::prepare`] looks names of servers up by the host's resolver, and
-//! loads libslirp. After the boot and before [`outboard_sandbox::Sandbox::close`]:
-//! [`Network::start`] adds the interface.
+//! loads libslirp if that connects the kernel. After the boot and before
+//! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
 use crate::options::Options;
 use crate::remote::Remote;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 /// The kind of network behind the host's own, by libslirp: a sandboxed process starts no passt.
 const USER: &str = "user:slirp";
+/// The kernel's sockets are the host's.
+const HOST: &str = "host";
 /// Addresses of the kernel and the gateway in such a network, which docs/net.md names.
 const ADDRESSES: &str = "ip=10.0.2.15/24,gw=10.0.2.2";
 const ADDRESSES6: &str = "ip=fec0::15/64,gw=fec0::2";
@@ -28,11 +30,32 @@ const GATEWAY6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 
 /// How often the kernel repeats the first packet of a connection: after 1, 2 and 4 seconds, and so
 /// on. 3: a connection fails after 15 seconds.
 const FIRST_PACKETS: &str = "3";
+
+/// How the kernel reaches servers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By its interface behind the host's.
+    User,
+    /// By sockets of the host.
+    Host,
+    /// By an interface with a network of its own.
+    Other,
+}
+
+impl Way {
+    fn of(kind: &str) -> Self {
+        match kind {
+            HOST => Self::Host,
+            _ if kind == "user" || kind.starts_with("user:") => Self::User,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The network of a session.
 pub(super) struct Network {
     description: String,
-    /// The servers are reached through the host.
-    by_host: bool,
+    way: Way,
     limit: Duration,
     /// Servers by their names, with what the host's resolver found.
     servers: Vec<(String, Result<IpAddr>)>,
@@ -81,9 +104,9 @@ impl Network {
         }
         let wish = options.net.as_deref().unwrap_or("user");
         let (kind, words) = wish.split_once(',').unwrap_or((wish, ""));
-        let by_host = kind == "user" || kind.starts_with("user:");
+        let way = Way::of(kind);
         let mut servers: Vec<(String, Result<IpAddr>)> = Vec::new();
-        for remote in remotes.iter().filter(|_| by_host) {
+        for remote in remotes.iter().filter(|_| way != Way::Other) {
             if servers.iter().all(|(known, _)| *known != remote.host) {
                 servers.push((remote.host.clone(), look_up(&remote.host)));
             }
@@ -93,14 +116,14 @@ impl Network {
             .any(|(_, found)| matches!(found, Ok(IpAddr::V6(_))));
         let mut description = vec![if kind == "user" { USER } else { kind }];
         description.extend((!words.is_empty()).then_some(words));
-        if by_host {
+        if way == Way::User {
             load_libslirp();
             description.extend((!has_address(words)).then_some(ADDRESSES));
             description.extend((!has_address(words) && has_v6).then_some(ADDRESSES6));
         }
         Some(Self {
             description: description.join(","),
-            by_host,
+            way,
             limit: options.timeout.map_or(LIMIT, Duration::from_secs),
             servers,
             interface: None,
@@ -116,6 +139,7 @@ impl Network {
         let ports: Option<Vec<u16>> = remotes.iter().map(one).collect();
         NetworkAccess {
             ports: ports.unwrap_or_default(),
+            kernel_sockets: self.way == Way::Host,
         }
     }
 
@@ -138,7 +162,7 @@ impl Network {
     /// The address of a server in the kernel's network.
     pub(super) fn address(&self, kernel: &Kernel, remote: &Remote) -> Result<SocketAddr> {
         let port = remote.port();
-        if !self.by_host {
+        if self.way == Way::Other {
             let found = kernel.net().resolve(&remote.host, port);
             let found = found.map_err(|error| {
                 Error::failed(format!("cannot find the server {}", remote.host), &error)
@@ -163,8 +187,8 @@ impl Network {
         };
         // The host's own loopback is behind the gateway.
         let address = match address {
-            IpAddr::V4(own) if own.is_loopback() => GATEWAY,
-            IpAddr::V6(own) if own.is_loopback() => GATEWAY6,
+            IpAddr::V4(own) if own.is_loopback() && self.way == Way::User => GATEWAY,
+            IpAddr::V6(own) if own.is_loopback() && self.way == Way::User => GATEWAY6,
             other => other,
         };
         Ok(SocketAddr::new(address, port))
@@ -248,8 +272,18 @@ mod tests {
         assert_eq!(text(Some("user"), "nfs://[::1]/e"), both);
         let given = "user:slirp,mtu=1400,dhcp";
         assert_eq!(text(Some("user,mtu=1400,dhcp"), "nfs://127.0.0.1/e"), given);
+        assert_eq!(text(Some("host"), "nfs://[::1]/e"), "host");
         let tap = "tap:tap0,ip=10.0.0.2/24";
         assert_eq!(text(Some(tap), "nfs://10.0.0.1/e"), tap);
+    }
+
+    #[test]
+    fn the_kernel_has_sockets_of_the_host_if_asked() {
+        let images = [("nfs://127.0.0.1/e".into(), false)];
+        for (net, expected) in [(None, false), (Some("host"), true)] {
+            let network = prepare(net, &["nfs://127.0.0.1/e"]).unwrap();
+            assert_eq!(network.access(&images).kernel_sockets, expected);
+        }
     }
 
     #[test]
