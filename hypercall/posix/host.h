@@ -161,6 +161,7 @@ struct ob_posix_virtio {
 struct ob_posix_sockets {
 	bool begun, stopping;		/* atomic */
 	int epoll, stop;		/* descriptors, while `begun` */
+	int first;			/* number of the first socket, if it is free */
 	uint64_t thread;
 	uint32_t moving;	/* lock of a thread that moves events into the ring; atomic */
 	uint32_t moved, taken;		/* events, ever; atomic */

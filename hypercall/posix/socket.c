@@ -18,9 +18,6 @@
 #include "internal.h"
 #include "raw.h"
 
-/* The first descriptor that is no standard stream. */
-#define FIRST 3
-
 _Static_assert(sizeof(struct ob_socket_part) == sizeof(struct iovec) &&
 	       offsetof(struct ob_socket_part, address) == offsetof(struct iovec, iov_base) &&
 	       offsetof(struct ob_socket_part, length) == offsetof(struct iovec, iov_len),
@@ -38,19 +35,28 @@ static int result_of(int result)
 	return result < 0 ? -errno : result;
 }
 
+/*
+ * Moves a new descriptor out of the way of the program, which may count on the lowest free number,
+ * or use dup2() to a low one. Where the host has no high one, it stays.
+ */
+static int move_up(struct ob_host *host, int fd)
+{
+	int moved = raw_dup_above(fd, host->sockets.first);
+
+	if (moved < 0)
+		return fd;
+	raw_close(fd);
+	return moved;
+}
+
 /* Takes a new descriptor into the kernel's. Returns the socket's number. */
 static int keep(struct ob_host *host, int fd)
 {
-	int moved = fd;
+	int moved;
 
 	if (fd < 0)
 		return -errno;
-	if (fd < FIRST) {
-		moved = raw_dup_above(fd, FIRST);
-		raw_close(fd);
-	}
-	if (moved < 0)
-		return -errno;
+	moved = move_up(host, fd);
 	if (moved >= (int)OB_SOCKETS_MOST) {
 		raw_close(moved);
 		return -EMFILE;

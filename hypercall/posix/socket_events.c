@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "internal.h"
 #include "raw.h"
@@ -138,6 +139,16 @@ static void close_descriptors(struct ob_posix_sockets *sockets)
 	sockets->begun = false;
 }
 
+/* In the middle of the descriptors that the process may have. */
+static int first_socket(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	return (int)((limit.rlim_cur < OB_SOCKETS_MOST ? limit.rlim_cur : OB_SOCKETS_MOST) / 2);
+}
+
 static int start(struct ob_host *host)
 {
 	struct ob_posix_sockets *sockets = &host->sockets;
@@ -161,6 +172,7 @@ int ob_host_sockets_begin(struct ob_host *host)
 		return 0;
 	sockets->moved = sockets->taken = 0;
 	sockets->stopping = false;
+	sockets->first = first_socket();
 	sockets->epoll = epoll_create1(EPOLL_CLOEXEC);
 	sockets->stop = sockets->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = start(host);

@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
 # What a request may take in the tests of servers that do not answer.
 SECONDS = 4
 
+# How servers are reached: by an interface behind the host's, or by sockets of the host.
+WAYS = pytest.mark.parametrize("net", ["user", "host"])
+
 
 def fill(directory: str):
     os.makedirs(os.path.join(directory, "sub", "empty"))
@@ -61,8 +64,10 @@ def share(request, work):
         yield found, name, options
 
 
-def test_a_tree_in_and_out(share, work):
+@WAYS
+def test_a_tree_in_and_out(share, net, work):
     server, name, options = share
+    options = ("--net", net, *options)
     listed = program.good(*options, "find", f"{name}:/")
     names = {os.path.basename(line) for line in listed.out.splitlines()}
     assert {"hello.txt", "sub", "data", "empty"} <= names, str(listed)
@@ -87,38 +92,31 @@ def test_a_tree_in_and_out(share, work):
     assert not os.path.exists(os.path.join(server.export, "copy"))
 
 
-def test_a_tree_by_sockets_of_the_host(share, work):
-    server, name, options = share
-    options = ("--net", "host", *options)
-    assert program.good(*options, "cat", f"{name}:/hello.txt").out == "Hello\n"
-    out = os.path.join(work, "out")
-    program.good(*options, "cp", "-r", f"{name}:/", out)
-    same(server.export, out)
-    program.good(*options, "cp", "-r", out, f"{name}:/copy")
-    same(out, os.path.join(server.export, "copy"))
-
-
-def test_nfs_3(work):
+@WAYS
+def test_nfs_3(net, work):
     """Its mount service is found by the port mapper, or at the port that the name says."""
     with servers.nfs_3(work, mount_port=20480) as server:
         fill(server.export)
         prefix = servers.beside(server.process)
         name = f"nfs://{servers.HOST}{server.export}?vers=3"
         out = os.path.join(work, "out")
-        program.good("cp", "-r", f"{name}:/", out, prefix=prefix)
+        way = ("--net", net)
+        program.good(*way, "cp", "-r", f"{name}:/", out, prefix=prefix)
         same(server.export, out)
-        program.good("cp", "-r", out, f"{name}&mountport=20480:/copy", prefix=prefix)
+        program.good(*way, "cp", "-r", out, f"{name}&mountport=20480:/copy", prefix=prefix)
         same(out, os.path.join(server.export, "copy"))
-        program.good("rm", "-r", f"{name}:/copy", prefix=prefix)
+        program.good(*way, "rm", "-r", f"{name}:/copy", prefix=prefix)
         assert not os.path.exists(os.path.join(server.export, "copy"))
-        program.bad("ls", f"{name}&mountport=20481:/", prefix=prefix,
+        program.bad(*way, "ls", f"{name}&mountport=20481:/", prefix=prefix,
                     mentions=["connection refused"])
-        program.bad("ls", f"nfs://{servers.HOST}/nothing?vers=3:/", prefix=prefix,
+        program.bad(*way, "ls", f"nfs://{servers.HOST}/nothing?vers=3:/", prefix=prefix,
                     mentions=["/nothing"])
 
 
-def test_a_mount(share, work):
+@WAYS
+def test_a_mount(share, net, work):
     server, name, options = share
+    options = ("--net", net, *options)
     directory = os.path.join(work, "mounted")
     os.mkdir(directory)
     program.good(*options, "mount", name, directory)
@@ -140,8 +138,10 @@ def test_missing_names(share):
         program.bad(*options, "ls", f"{wrong}:/", mentions=["the server has no such"])
 
 
-def test_a_server_that_ends_is_an_error(share, work):
+@WAYS
+def test_a_server_that_ends_is_an_error(share, net, work):
     server, name, options = share
+    options = ("--net", net, *options)
     with open(os.path.join(server.export, "large"), "wb") as file:
         file.truncate(1 << 30)
     words = program.command(*options, f"--timeout={SECONDS}", "cat", f"{name}:/large")
@@ -166,19 +166,21 @@ def test_wrong_password(work):
         program.bad("ls", f"{name}:/", mentions=["--key-file"], prefix=["setsid"])
 
 
+@WAYS
 @pytest.mark.parametrize("form", ["nfs://{}/e?vers=4.2", "smb://{}/s", "9p://{}/", "nbd://{}/"])
-def test_nobody_listens(form):
+def test_nobody_listens(form, net):
     name = form.format(f"{servers.HOST}:{servers.free_port()}")
-    done = program.bad("--timeout=10", "ls", "--json", f"{name}:/")
+    done = program.bad("--net", net, "--timeout=10", "ls", "--json", f"{name}:/")
     assert json.loads(done.out.splitlines()[-1])["errors"][0]["kind"] == "unreachable", done
 
 
+@WAYS
 @pytest.mark.parametrize("form", ["nfs://{}/e?vers=4.2", "smb://{}/s", "9p://{}/", "nbd://{}/"])
-def test_a_silent_server(form):
+def test_a_silent_server(form, net):
     with servers.silent() as port:
         start = time.monotonic()
-        program.bad(f"--timeout={SECONDS}", "ls", form.format(f"{servers.HOST}:{port}") + ":/",
-                    mentions=["does not answer"])
+        program.bad("--net", net, f"--timeout={SECONDS}", "ls",
+                    form.format(f"{servers.HOST}:{port}") + ":/", mentions=["does not answer"])
         assert time.monotonic() - start < 40
 
 
@@ -191,7 +193,8 @@ def test_names_of_no_host():
 
 # ---- NBD ----
 
-def test_a_disk_in_memory(work):
+@WAYS
+def test_a_disk_in_memory(net, work):
     """An image goes in, with a partition, and out of the server's memory again."""
     image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
     program.good("mkdir", f"{image}:/directory")
@@ -200,12 +203,13 @@ def test_a_disk_in_memory(work):
         data = os.path.join(work, "data")
         with open(data, "wb") as file:
             file.write(os.urandom(5_000_000))
-        program.good("cp", data, f"{name}:/directory/")
-        program.good("cp", f"{name}:/directory/data", os.path.join(work, "back"))
+        way = ("--net", net)
+        program.good(*way, "cp", data, f"{name}:/directory/")
+        program.good(*way, "cp", f"{name}:/directory/data", os.path.join(work, "back"))
         assert filecmp.cmp(data, os.path.join(work, "back"), shallow=False)
-        assert "ext4" in program.good("info", name).out
+        assert "ext4" in program.good(*way, "info", name).out
         with open(data, "rb") as file:
-            assert program.good("cat", f"{name}:/directory/data").raw == file.read()
+            assert program.good(*way, "cat", f"{name}:/directory/data").raw == file.read()
     program.good("cp", f"{image}:/directory/data", os.path.join(work, "direct"))
     assert filecmp.cmp(data, os.path.join(work, "direct"), shallow=False)
     assert host.run("e2fsck", "-fn", image).returncode == 0
@@ -230,14 +234,16 @@ def test_a_disk_that_can_only_be_read(work):
         program.bad("mkdir", f"{name}:/x", mentions=["read-only"])
 
 
-def test_a_disk_whose_server_ends(work):
+@WAYS
+def test_a_disk_whose_server_ends(net, work):
     image = images.make(os.path.join(work, "image.ext4"), "ext4", 512)
     large = os.path.join(work, "large")
     with open(large, "wb") as file:
         file.write(bytes(200 << 20))
     program.good("cp", large, f"{image}:/")
     with servers.nbd(work, "file", image) as server:
-        words = program.command("--timeout=10", "cat", f"nbd://{servers.HOST}:{server.port}:/large")
+        words = program.command("--net", net, "--timeout=10", "cat",
+                                f"nbd://{servers.HOST}:{server.port}:/large")
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
             assert len(reader.stdout.read(1 << 20)) == 1 << 20
             server.kill()
