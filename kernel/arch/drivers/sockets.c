@@ -81,11 +81,14 @@ bool ob_socket_note(struct ob_socket *socket, u32 events)
 		sk->sk_state = TCP_CLOSE;
 	else if (before == TCP_SYN_SENT && events & OB_SOCKET_OUT)
 		sk->sk_state = TCP_ESTABLISHED;
-	if (events & OB_SOCKET_RDHUP && sk->sk_state == TCP_ESTABLISHED)
+	else if (before == TCP_ESTABLISHED && events & OB_SOCKET_RDHUP)
 		sk->sk_state = TCP_CLOSE_WAIT;
-	if (events & OB_SOCKET_RDHUP && before != TCP_SYN_SENT)
+	/* Users learn that a connection stands before they learn that it has ended. */
+	if (before == TCP_SYN_SENT)
+		return sk->sk_state != before;
+	if (events & OB_SOCKET_RDHUP)
 		sk->sk_shutdown |= RCV_SHUTDOWN;
-	if (events & OB_SOCKET_HUP && before != TCP_SYN_SENT)
+	if (events & OB_SOCKET_HUP)
 		sk->sk_shutdown = SHUTDOWN_MASK;
 	return sk->sk_state != before;
 }

@@ -112,8 +112,8 @@ pub struct Settings {
     #[arg(long = "component", value_name = "FILE", global = true)]
     pub components: Vec<PathBuf>,
 
-    /// How servers are reached (nfs://, smb://, 9p://, nbd://), as in "tap:tap0,ip=10.0.0.2/24", in
-    /// the words of docs/net.md [default: user]
+    /// How servers are reached (nfs://, smb://, 9p://, nbd://): "host", by sockets of the host, or
+    /// an interface, as in "tap:tap0,ip=10.0.0.2/24", in the words of docs/net.md [default: user]
     #[arg(long, value_name = "INTERFACE", global = true)]
     pub net: Option<String>,
 
