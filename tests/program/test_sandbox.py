@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from support import host, images, modules, program
+from support import host, images, modules, program, servers
 from support.patience import wait_until
 from support.processes import blocks_open_below
 
@@ -56,13 +56,24 @@ def attempts(component: str, *words, cwd: str, code: int = 1) -> dict:
 def check_shut_in(found: dict) -> None:
     assert found.pop("clone3") == -errno.ENOSYS
     assert found.pop("alive") == 1
-    assert len(found) == 22
+    assert len(found) == 24
     assert {name: result for name, result in found.items() if result not in REFUSED} == {}
 
 
 def test_kernel_code_cannot_get_out(component, image, work):
     check_shut_in(attempts(component, "ls", f"{image}:/", cwd=work))
     assert not os.path.exists(os.path.join(work, "escaped"))
+
+
+@pytest.mark.needs("nbdkit")
+@pytest.mark.parametrize("net", ["user", "host"])
+def test_kernel_code_that_reaches_servers_cannot_get_out(component, image, work, net):
+    """It may connect by TCP, and no more: it opens no port."""
+    with servers.nbd(work, "file", image) as server:
+        name = f"nbd://{servers.HOST}:{server.port}:/"
+        found = attempts(component, "--net", net, "ls", name, cwd=work)
+    assert found["socket"] >= 0
+    check_shut_in({**found, "socket": -errno.EPERM})
 
 
 def test_kernel_code_cannot_get_out_of_a_copy(component, image, work):
@@ -217,8 +228,8 @@ def test_the_kernel_crashes_beside_a_command(drivers, image, work):
 def test_without_the_sandbox_it_gets_out(component, image, work):
     """So the attempts are real."""
     found = attempts(component, "--no-sandbox", "ls", f"{image}:/", cwd=work)
-    for name in ("open", "openat", "create", "socket", "udp_socket", "netlink_socket",
-                 "unix_socket", "memfd_create", "shared_memory", "fork"):
+    for name in ("open", "openat", "create", "socket", "bind", "listen", "udp_socket",
+                 "netlink_socket", "unix_socket", "memfd_create", "shared_memory", "fork"):
         assert found[name] >= 0, name
     assert found["unlink"] == 0
     assert not os.path.exists(os.path.join(work, "kept"))

@@ -13,7 +13,7 @@ enum {
 	HOST_UNLINK = 87, HOST_PTRACE = 101, HOST_PROCESS_VM_READV = 310, HOST_OPENAT = 257,
 	HOST_UNSHARE = 272, HOST_MEMFD_CREATE = 319, HOST_IOCTL = 16, HOST_GETPPID = 110,
 	HOST_MMAP = 9, HOST_IO_URING_SETUP = 425, HOST_OPENAT2 = 437, HOST_CLONE3 = 435,
-	HOST_FCNTL = 72, HOST_EXIT = 60,
+	HOST_FCNTL = 72, HOST_EXIT = 60, HOST_BIND = 49, HOST_LISTEN = 50,
 };
 
 /* Any process may read it, and no command of ours has a reason to. */
@@ -52,6 +52,8 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 				   void *data)
 {
 	static const char *const arguments[] = { "/bin/true", NULL };
+	static const unsigned char anywhere[16] = { 2 /* AF_INET */ };
+	long server = host(HOST_SOCKET, 2, 1, 0, 0);
 	char letter = 'x';
 
 	attempt("alive", host(39, 0, 0, 0, 0) > 0);
@@ -59,7 +61,9 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("openat", host(HOST_OPENAT, -100, (long)victim, 0, 0));
 	attempt("create", host(HOST_OPEN, (long)"escaped", 0101 /* O_CREAT | O_WRONLY */, 0600, 0));
 	attempt("unlink", host(HOST_UNLINK, (long)"kept", 0, 0, 0));
-	attempt("socket", host(HOST_SOCKET, 2, 1, 0, 0));
+	attempt("socket", server);
+	attempt("bind", host(HOST_BIND, server, (long)anywhere, sizeof(anywhere), 0));
+	attempt("listen", host(HOST_LISTEN, server, 1, 0, 0));
 	attempt("udp_socket", host(HOST_SOCKET, 2, 2, 0, 0));
 	attempt("raw_socket", host(HOST_SOCKET, 2, 3, 1 /* IPPROTO_ICMP */, 0));
 	attempt("netlink_socket", host(HOST_SOCKET, 16, 3, 0, 0));
