@@ -25,6 +25,7 @@
 #include "../virtio.h"
 #include "../virtqueue.h"
 #include "backend.h"
+#include "control.h"
 #include "device.h"
 
 _Static_assert(sizeof(struct virtio_net_hdr_v1) == OB_NET_HEADER_BYTES, "header of a frame");
@@ -147,51 +148,23 @@ static void send_all(struct ob_net_port *port, unsigned int index)
 
 /* ---- control --------------------------------------------------------------- */
 
-/* The only command on offer: how many queue pairs the driver uses. */
-static uint8_t set_pairs(struct ob_net_port *port, const struct ob_virtqueue_chain *chain)
+static int set_pairs(void *context, unsigned int pairs)
 {
-	uint8_t bytes[sizeof(struct virtio_net_ctrl_hdr) + 2];
+	struct ob_net_port *port = context;
 	struct ob_net_backend *backend = port->backend;
-	size_t length = 0;
-	uint16_t pairs;
 
-	for (int i = 0; i < chain->readable; i++) {
-		if (chain->pieces[i].iov_len > sizeof(bytes) - length)
-			return VIRTIO_NET_ERR;
-		memcpy(bytes + length, chain->pieces[i].iov_base, chain->pieces[i].iov_len);
-		length += chain->pieces[i].iov_len;
-	}
-	if (length != sizeof(bytes) || bytes[0] != VIRTIO_NET_CTRL_MQ ||
-	    bytes[1] != VIRTIO_NET_CTRL_MQ_VQ_PAIRS_SET)
-		return VIRTIO_NET_ERR;
-	memcpy(&pairs, bytes + 2, sizeof(pairs));
-	if (pairs < 1 || pairs > backend->queues)
-		return VIRTIO_NET_ERR;
-	if (backend->operations->set_queues && backend->operations->set_queues(backend, pairs))
-		return VIRTIO_NET_ERR;
-	return VIRTIO_NET_OK;
+	return backend->operations->set_queues ? backend->operations->set_queues(backend, pairs)
+					       : 0;
 }
 
 static void control_all(struct ob_net_port *port, unsigned int index)
 {
-	struct queue *queue = &port->queues[index];
-	struct ob_virtqueue_chain chain;
+	struct ob_virtqueue *ring = &port->queues[index].ring;
 
-	do {
-		while (ob_virtqueue_take(&queue->ring, &chain)) {
-			uint8_t answer = set_pairs(port, &chain);
-			bool has_room = chain.count > chain.readable &&
-					chain.pieces[chain.readable].iov_len;
-
-			if (has_room)
-				*(uint8_t *)chain.pieces[chain.readable].iov_base = answer;
-			ob_virtqueue_return(&queue->ring, chain.head, has_room);
-		}
-		ob_virtqueue_publish(&queue->ring);
-	} while (ob_virtqueue_ask_notify(&queue->ring));
-	if (ob_virtqueue_wants_interrupt(&queue->ring))
-		interrupt(port, queue->ring.interrupt);
-	report_if_broken(port, &queue->ring);
+	ob_net_control(ring, port->backend->queues, set_pairs, port);
+	if (ob_virtqueue_wants_interrupt(ring))
+		interrupt(port, ring->interrupt);
+	report_if_broken(port, ring);
 }
 
 /* ---- receiving --------------------------------------------------------------- */
