@@ -22,6 +22,7 @@
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
 #define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
+#define CONFIG_SIZE_BEFORE_FLAGS offsetof(struct ob_config, flags)
 #define MEMORY_STEP (4ull << 20)
 #define MEMORY_MINIMUM (4ull << 20)
 #define MEMORY_FOR_DISKS (16ull << 20)
@@ -133,7 +134,8 @@ static int complete(struct ob_instance *instance, const struct ob_config *given,
 	*config = (struct ob_config){ .size = sizeof(*config), .log_level = OB_LOG_DEFAULT };
 	if (!given)
 		return 0;
-	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_CONTAIN_PANIC &&
+	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_FLAGS &&
+	    given->size != CONFIG_SIZE_BEFORE_CONTAIN_PANIC &&
 	    given->size != CONFIG_SIZE_BEFORE_KERNEL &&
 	    given->size != CONFIG_SIZE_BEFORE_PANIC)
 		return fail(instance, -EINVAL,
@@ -149,6 +151,9 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 {
 	int error;
 
+	if (config->flags & ~OB_SHARED_MEMORY)
+		return fail(instance, -EINVAL, "flags is %#llx: use OB_SHARED_MEMORY or 0",
+			    (unsigned long long)config->flags);
 	if (config->command_line && strlen(config->command_line) > COMMAND_LINE_MOST)
 		return fail(instance, -EINVAL,
 			    "command_line has %zu characters: the kernel has room "
@@ -311,6 +316,7 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 	/* The booting thread could not report a panic during the boot. */
 	instance->contains_panic = false;
 	ob_platform_set_panic(instance->host, on_panic, instance);
+	ob_platform_share_memory(instance->host, config->flags & OB_SHARED_MEMORY);
 	error = ob_platform_start(instance->host, ob_log_line, &instance->log);
 	if (error)
 		return fail(instance, error, "the host refuses signal or thread hooks: %s",

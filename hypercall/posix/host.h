@@ -29,6 +29,7 @@ struct ob_posix_ram {
 	int fd;			/* the memfd; meaningful when RAM is reserved */
 	int huge_fd;		/* file of the addresses from huge_from on */
 	uint64_t huge_from;	/* physical; 0: there is no such file. No snapshot page is above */
+	bool is_shared;		/* other processes map the memfd: all of RAM is there, and stays */
 };
 
 /* spare.c */

@@ -36,8 +36,8 @@ static uint64_t memory_size(void)
 
 void ob_host_info(struct ob_host *host, struct ob_info *info)
 {
-	(void)host;
 	*info = (struct ob_info) {
+		.features = host->ram.is_shared ? OB_HOST_RAM_IS_PINNED : 0,
 		.memory = memory_size(),
 		.processors = processor_count(),
 		.windows = {

@@ -6,6 +6,9 @@
  * back when a hole is punched there. Memory that RAM grows by moves, before its first use, to a
  * file with huge pages if the host gives one (huge.c). In both files a page is at the offset of its
  * physical address.
+ *
+ * RAM that other processes map (ob_platform_share_memory) is the memfd alone. Its size is sealed:
+ * no access of theirs faults.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,15 +19,25 @@
 #include "regions.h"
 #include "raw.h"
 
+void ob_platform_share_memory(struct ob_host *host, bool is_shared)
+{
+	host->ram.is_shared = is_shared;
+}
+
+static int seal_size(int fd)
+{
+	return raw_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
 /* Puts a memfd of the region's size behind the reserved range. */
 int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram)
 {
-	int fd = memfd_create("outboard-ram", MFD_CLOEXEC);
+	int fd = memfd_create("outboard-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *got;
 
 	if (fd < 0)
 		return -ENOMEM;
-	if (ftruncate(fd, (off_t)ram->size))
+	if (ftruncate(fd, (off_t)ram->size) || (host->ram.is_shared && seal_size(fd)))
 		goto fail;
 	got = mmap((void *)ram->address, ram->size, PROT_READ | PROT_WRITE,
 		   MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
@@ -75,7 +88,7 @@ int ob_host_ram_extend(struct ob_host *host, uint64_t address, uint64_t size)
 
 	if (!physical)
 		return 0;
-	fd = host->ram.huge_from ? -1 : ob_posix_huge_take(host);
+	fd = host->ram.huge_from || host->ram.is_shared ? -1 : ob_posix_huge_take(host);
 	if (fd >= 0 && move_ram(host, ram, physical, fd))
 		raw_close(fd);
 	if (!host->ram.huge_from)

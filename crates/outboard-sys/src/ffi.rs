@@ -32,7 +32,11 @@ pub struct ob_config {
     pub panic_context: *mut c_void,
     pub kernel: *const c_char,
     pub contain_panic: c_int,
+    pub flags: u64,
 }
+
+/// Of `ob_config.flags`: other processes may map the kernel's memory.
+pub const OB_SHARED_MEMORY: u64 = 1;
 
 /// A handle; only pointers to it exist.
 #[repr(C)]

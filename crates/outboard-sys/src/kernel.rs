@@ -40,6 +40,8 @@ pub struct Config {
     pub image: Option<CString>,
     /// A panic ends this kernel, not the process.
     pub contain_panic: bool,
+    /// Other processes may map the kernel's memory.
+    pub shared_memory: bool,
 }
 
 /// The functions that a kernel calls, on the heap: NULL or a pointer that the library has as a
@@ -102,6 +104,10 @@ impl Config {
             panic_context: callbacks.panic.cast(),
             kernel: pointer(&self.image),
             contain_panic: self.contain_panic.into(),
+            flags: match self.shared_memory {
+                true => ffi::OB_SHARED_MEMORY,
+                false => 0,
+            },
         }
     }
 }

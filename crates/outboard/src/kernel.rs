@@ -93,6 +93,14 @@ impl Builder {
         self
     }
 
+    /// Other processes may map the kernel's memory, as interfaces of the kind vhost-user need it
+    /// ([`needs_shared_memory`](crate::needs_shared_memory)). Such a kernel uses no snapshot, and
+    /// returns no memory to the host until it halts.
+    pub fn shared_memory(mut self) -> Self {
+        self.config.shared_memory = true;
+        self
+    }
+
     /// For programs that sandbox themselves before they boot: asks the host now for what it may
     /// refuse later. The kernel does without what the host refuses. Blocks for some tenths of a
     /// millisecond.

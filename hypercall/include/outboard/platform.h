@@ -82,6 +82,12 @@ int ob_platform_start(struct ob_host *host, ob_platform_log *log, void *context)
  */
 void ob_platform_stop(struct ob_host *host);
 
+/*
+ * Whether other processes will map the kernel's RAM, as back-ends of vhost-user do. Then RAM is
+ * pinned (OB_HOST_RAM_IS_PINNED). Before ob_kernel_boot.
+ */
+void ob_platform_share_memory(struct ob_host *host, bool is_shared);
+
 /* Most bytes of memory that a kernel may have: RAM is a file, and the process may have a limit. */
 uint64_t ob_platform_memory_most(void);
 
@@ -219,7 +225,7 @@ bool ob_platform_serve_done(struct ob_host *host, int number);
 /* ---- network interfaces --------------------------------------------------- */
 
 struct ob_platform_net {
-	/* "tap", "hub", "user" or "pcap", and after the colon what it names: "" if nothing */
+	/* "tap", "hub", "user", "vhost-user" or "pcap"; after the colon what it names, or "" */
 	const char *kind, *target;
 	const char *forwards;		/* user: ports of the host, as in "8080:80"; NULL: none */
 	const char *capture;		/* file that gets all frames, as pcapng; NULL: none */

@@ -251,6 +251,8 @@ bool ob_platform_snapshot_use(struct ob_host *host, const char *directory,
 	char name[40];
 	int fd;
 
+	if (host->ram.is_shared)
+		return not_used(host, "other processes share the kernel's memory");
 	dl_iterate_phdr(look_at, &program);
 	fault = fault_of_process(&program, kernel);
 	if (fault)

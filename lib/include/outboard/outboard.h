@@ -83,7 +83,15 @@ struct ob_config {
 	 * programs built before this member existed.
 	 */
 	int contain_panic;
+	/* OB_SHARED_MEMORY or 0. Absent in programs built before this member existed. */
+	uint64_t flags;
 };
+
+/*
+ * Other processes may map the kernel's memory, as interfaces of the kind vhost-user need it
+ * (docs/net.md). Such a kernel uses no snapshot, and returns no memory to the host until it halts.
+ */
+#define OB_SHARED_MEMORY 1ull
 
 /*
  * For programs that sandbox themselves before ob_boot (seccomp, capabilities). Asks the host now
