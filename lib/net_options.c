@@ -51,10 +51,11 @@ static const struct kind {
 	{ "host", TARGET_NONE, "host", false },
 	{ "tap", TARGET_OPTIONAL, "tap:tap0", false },
 	{ "hub", TARGET_NEEDED, "hub:/run/lab", false },
+	{ "vhost-user", TARGET_NEEDED, "vhost-user:/run/switch", false },
 	{ "pcap", TARGET_NEEDED, "pcap:FILE", false },
 };
 
-#define KINDS "user, host, tap, hub or pcap"
+#define KINDS "user, host, tap, hub, vhost-user or pcap"
 
 static const struct kind *find_kind(const char *name)
 {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,15 +63,31 @@ static int allow_descriptors(void)
 	return ob_sys_setrlimit(RLIMIT_NOFILE, (void *)&limit) ? -errno : 0;
 }
 
+/* The back-end of such an interface maps the kernel's memory. */
+static bool needs_shared_memory(const char *interfaces)
+{
+	static const char kind[] = "vhost-user:";
+	const char *found = interfaces ? strstr(interfaces, kind) : NULL;
+
+	while (found && found > interfaces && found[-1] != ' ')
+		found = strstr(found + 1, kind);
+	return found;
+}
+
 static int boot(void)
 {
 	const char *interfaces = getenv("OUTBOARD_NET");
+	struct ob_config config = {
+		.size = sizeof(config),
+		.log_level = OB_LOG_DEFAULT,
+		.flags = needs_shared_memory(interfaces) ? OB_SHARED_MEMORY : 0,
+	};
 	int error;
 
 	/* The program itself has booted it, and configures it. */
 	if (ob_sys_getpid() > 0)
 		return 0;
-	error = ob_boot(NULL);
+	error = ob_boot(&config);
 	if (error)
 		return complain(error, ob_boot_error());
 	error = allow_descriptors();

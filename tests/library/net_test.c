@@ -5,11 +5,13 @@
  *   pair A ADDRESS B VCPUS BYTES   two kernels, whose interfaces A and B are on one segment. B
  *              connects to A at ADDRESS: checked contents in both directions at once, datagrams
  *              of all sizes, an interface that goes down and comes up, one that is removed and
- *              added again, a halt in the middle of traffic
+ *              added again, a halt in the middle of traffic; prints "connected" before the
+ *              first bytes
  *   host A ADDRESS PORT BYTES      the kernel connects to the host's echo server at ADDRESS
  *   listen A PORT                  the kernel's echo server, for one connection of the host;
  *              prints "ready"
- *   bad        interfaces that cannot be added, with their messages
+ *
+ * From the environment: SHARED_MEMORY, for kernels whose interfaces are of the kind vhost-user.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,6 +39,7 @@ static struct ob_instance *booted(long vcpus)
 	struct ob_config config = {
 		.size = sizeof(config), .vcpus = (unsigned int)vcpus,
 		.log_level = OB_LOG_DEFAULT,
+		.flags = getenv("SHARED_MEMORY") ? OB_SHARED_MEMORY : 0,
 	};
 	struct ob_instance *instance;
 
@@ -185,6 +188,8 @@ static void transfer(struct ob_instance *a, const char *address, struct ob_insta
 
 	CHECK_EQUAL(pthread_create(&thread, NULL, accept_and_exchange, &server), 0);
 	client.socket = connected(b, address, PORT);
+	printf("connected\n");
+	fflush(stdout);
 	exchange(&client);
 	CHECK_EQUAL(pthread_join(thread, NULL), 0);
 	CHECK_EQUAL(ob_sys_close_on(b, client.socket), 0);

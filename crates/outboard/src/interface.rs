@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Network interfaces that a program adds to a kernel: taps, hubs, rootless NAT, captures.
+//! Network interfaces that a program adds to a kernel: taps, hubs, rootless NAT, back-ends in other
+//! processes, captures.
 
 use crate::kernel::Kernel;
 use std::ffi::CString;
@@ -50,6 +51,12 @@ impl Interface {
     pub fn name(&self) -> &str {
         &self.shared.name
     }
+}
+
+/// Does an interface of this description need a kernel with
+/// [`Builder::shared_memory`](crate::Builder::shared_memory)?
+pub fn needs_shared_memory(description: &str) -> bool {
+    description.starts_with("vhost-user:")
 }
 
 impl Kernel {

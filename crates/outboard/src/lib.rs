@@ -55,7 +55,7 @@ pub use device_mapper::Target;
 pub use directory::{DirEntry, ReadDir};
 pub use disk::{Disk, DiskOptions, DiskPartition};
 pub use file::{File, OpenOptions};
-pub use interface::Interface;
+pub use interface::{needs_shared_memory, Interface};
 pub use kernel::{option, profile, release, version, Builder, Kernel};
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "device.h"
+#include "vhost_user.h"
 
 struct kind {
 	const char *name;
-	ob_net_open *open;
+	ob_net_open *open;		/* NULL: the kind is a device of its own */
 	unsigned int queues_most;
 };
 
@@ -17,6 +18,7 @@ static const struct kind kinds[] = {
 	{ "pcap", ob_net_replay_open, 1 },
 	{ "tap", ob_net_tap_open, OB_NET_QUEUES_MOST },
 	{ "user", ob_net_user_open, 1 },
+	{ "vhost-user", NULL, OB_NET_QUEUES_MOST },
 };
 
 static const struct kind *find_kind(const char *name)
@@ -59,10 +61,8 @@ static int open_parts(struct ob_host *host, const struct kind *kind,
 	return ob_net_pcap_open(host, net->capture, kind->name, &opening->capture, error, size);
 }
 
-static int insert(struct ob_host *host, const struct opening *opening, char *error, size_t size)
+static int insert(struct ob_host *host, struct ob_virtio_device *device, char *error, size_t size)
 {
-	struct ob_virtio_device *device = ob_net_port_complete(opening->port, opening->backend,
-							       opening->capture);
 	int number = ob_virtio_insert(host, device);
 
 	if (number < 0) {
@@ -71,6 +71,22 @@ static int insert(struct ob_host *host, const struct opening *opening, char *err
 		device->operations->close(device);
 	}
 	return number;
+}
+
+/* A device whose frames pass through its back-end alone. */
+static int open_device(struct ob_host *host, const struct ob_platform_net *net, char *error,
+		       size_t size)
+{
+	struct ob_virtio_device *device;
+	int result;
+
+	if (net->capture) {
+		snprintf(error, size, "pcap=%.100s: the frames of a %s interface pass through its "
+			 "back-end only; capture them there", net->capture, net->kind);
+		return -EINVAL;
+	}
+	result = ob_vhost_user_open(host, net, &device, error, size);
+	return result ? result : insert(host, device, error, size);
 }
 
 void ob_platform_net_done(struct ob_host *host, uint32_t number)
@@ -87,13 +103,16 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 
 	if (!kind) {
 		snprintf(error, size,
-			 "%s: no such kind of interface; there are hub, pcap, tap, user",
-			 net->kind);
+			 "%s: no such kind of interface; there are hub, pcap, tap, user, "
+			 "vhost-user", net->kind);
 		return -EINVAL;
 	}
+	if (!kind->open)
+		return open_device(host, net, error, size);
 	result = open_parts(host, kind, net, &opening, error, size);
 	if (!result)
-		return insert(host, &opening, error, size);
+		return insert(host, ob_net_port_complete(opening.port, opening.backend,
+							 opening.capture), error, size);
 	if (opening.backend)
 		opening.backend->operations->close(opening.backend);
 	if (opening.port)

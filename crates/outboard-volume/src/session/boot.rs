@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The kernel of a session: how it is booted, and where its log goes.
 
+use super::network::Network;
 use super::Session;
 use crate::warnings;
 use outboard::{component_of, Builder, Fd, Kernel, Level};
@@ -94,7 +95,13 @@ impl Session {
             true => self.logging_quietly(builder),
             false => self.logging(builder)?,
         };
-        if let Some(directory) = &self.snapshots {
+        if self
+            .network
+            .as_ref()
+            .is_some_and(Network::needs_shared_memory)
+        {
+            builder = builder.shared_memory();
+        } else if let Some(directory) = &self.snapshots {
             let directory = CString::new(directory.as_os_str().as_bytes());
             let directory = directory.map_err(|_| {
                 Error::Usage("the name of the directory of snapshots has a zero byte".to_owned())

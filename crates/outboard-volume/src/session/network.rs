@@ -143,6 +143,11 @@ impl Network {
         }
     }
 
+    /// Does the interface need a kernel whose memory other processes may map?
+    pub(super) fn needs_shared_memory(&self) -> bool {
+        outboard::needs_shared_memory(&self.description)
+    }
+
     /// Adds the interface to the kernel that was booted.
     pub(super) fn start(&mut self, kernel: &Kernel) -> Result<()> {
         let failed = |error| Error::failed("cannot connect the kernel to the network", &error);
