@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <outboard/net.h>
+
 #include "error.h"
 
 struct reasons {
@@ -68,4 +70,9 @@ const char *ob_error_text(enum ob_error_subject subject)
 	struct reasons *reasons = reasons_of_thread(false);
 
 	return reasons ? reasons->text[subject] : "";
+}
+
+const char *ob_net_error(void)
+{
+	return ob_error_text(OB_ERROR_NET);
 }

@@ -486,11 +486,6 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	return 0;
 }
 
-const char *ob_net_error(void)
-{
-	return ob_error_text(OB_ERROR_NET);
-}
-
 void ob_net_halted(struct ob_instance *instance)
 {
 	struct ob_net_interface *interface;

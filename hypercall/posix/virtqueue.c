@@ -7,34 +7,47 @@
 
 #define DESCRIPTOR_BYTES sizeof(struct vring_desc)
 
-/* The memory behind an address of the driver. NULL: a part of it is outside of RAM. */
-static void *translate(const struct ob_posix_region *ram, uint64_t address, uint64_t size)
+struct ob_virtqueue_memory ob_virtqueue_ram(const struct ob_host *host)
 {
-	uint64_t physical = address - OB_VIRTIO_BASE;
+	const struct ob_posix_region *ram = &host->regions[OB_REGION_RAM];
 
-	if (address < OB_VIRTIO_BASE || physical > ram->size || size > ram->size - physical)
-		return NULL;
-	return (void *)(ram->address + physical);
+	return (struct ob_virtqueue_memory){
+		.count = 1,
+		.parts = { { OB_VIRTIO_BASE, ram->size, (char *)ram->address } },
+	};
 }
 
-int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_posix_region *ram,
+/* The memory behind an address of the driver. NULL: it is not in one part of the memory. */
+static void *translate(const struct ob_virtqueue_memory *memory, uint64_t address, uint64_t size)
+{
+	for (unsigned int i = 0; i < memory->count; i++) {
+		const struct ob_virtqueue_part *part = &memory->parts[i];
+		uint64_t place = address - part->address;
+
+		if (address >= part->address && place <= part->size && size <= part->size - place)
+			return part->bytes + place;
+	}
+	return NULL;
+}
+
+int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_virtqueue_memory *memory,
 		     const struct ob_virtio_queue *from)
 {
 	uint64_t size = from->size;
 
-	*queue = (struct ob_virtqueue){ .ram = NULL };
+	*queue = (struct ob_virtqueue){ .memory = NULL };
 	if (!size || size > 32768 || size & (size - 1) || from->descriptors % 16 ||
 	    from->available % 2 || from->used % 4)
 		return -EINVAL;
-	queue->descriptors = translate(ram, from->descriptors, size * DESCRIPTOR_BYTES);
+	queue->descriptors = translate(memory, from->descriptors, size * DESCRIPTOR_BYTES);
 	/* Both rings end with the index of an event. */
-	queue->available = translate(ram, from->available, 4 + 2 * size + 2);
-	queue->used = translate(ram, from->used, 4 + 8 * size + 2);
+	queue->available = translate(memory, from->available, 4 + 2 * size + 2);
+	queue->used = translate(memory, from->used, 4 + 8 * size + 2);
 	if (!queue->descriptors || !queue->available || !queue->used)
 		return -EINVAL;
 	queue->size = (uint16_t)size;
 	queue->interrupt = from->interrupt;
-	queue->ram = ram;
+	queue->memory = memory;
 	return 0;
 }
 
@@ -64,13 +77,13 @@ static bool add_piece(const struct ob_virtqueue *queue, struct ob_virtqueue_chai
 		      const struct vring_desc *descriptor)
 {
 	bool is_write = descriptor->flags & VRING_DESC_F_WRITE;
-	void *memory = translate(queue->ram, descriptor->addr, descriptor->len);
+	void *bytes = translate(queue->memory, descriptor->addr, descriptor->len);
 
-	if (!memory || chain->count == OB_VIRTQUEUE_PIECES)
+	if (!bytes || chain->count == OB_VIRTQUEUE_PIECES)
 		return false;
 	if (!is_write && chain->readable != chain->count)
 		return false;
-	chain->pieces[chain->count++] = (struct iovec){ memory, descriptor->len };
+	chain->pieces[chain->count++] = (struct iovec){ bytes, descriptor->len };
 	chain->readable += !is_write;
 	return true;
 }
@@ -86,7 +99,7 @@ static bool enter_indirect(const struct ob_virtqueue *queue, struct table *table
 		return false;
 	if (!size || descriptor->len % DESCRIPTOR_BYTES)
 		return false;
-	table->descriptors = translate(queue->ram, descriptor->addr, descriptor->len);
+	table->descriptors = translate(queue->memory, descriptor->addr, descriptor->len);
 	table->size = size;
 	table->is_indirect = true;
 	return table->descriptors;
@@ -129,7 +142,7 @@ bool ob_virtqueue_take(struct ob_virtqueue *queue, struct ob_virtqueue_chain *ch
 {
 	uint16_t available;
 
-	if (!queue->ram || queue->broken)
+	if (!queue->memory || queue->broken)
 		return false;
 	available = (uint16_t)(available_index(queue) - queue->taken);
 	if (!available)
@@ -165,7 +178,7 @@ bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue)
 {
 	uint16_t before = queue->signalled;
 
-	if (!queue->ram || before == queue->returned)
+	if (!queue->memory || before == queue->returned)
 		return false;
 	queue->signalled = queue->returned;
 	if (!queue->interrupt)
@@ -179,7 +192,7 @@ bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue)
 
 bool ob_virtqueue_ask_notify(struct ob_virtqueue *queue)
 {
-	if (!queue->ram || queue->broken)
+	if (!queue->memory || queue->broken)
 		return false;
 	/* The wish is visible before the index is read. Without event indices it always holds. */
 	if (queue->event_index)

@@ -3,9 +3,9 @@
  * The device's side of a split virtqueue (virtio specification 1.2, section 2.7), without locks:
  * one thread at a time uses a queue.
  *
- * The driver is the kernel of this process, but a device never believes what it reads: each index,
- * address and length is read once and checked. A wrong one breaks the queue, which then has no more
- * buffers.
+ * The driver is the kernel of this process, or a stranger behind a vhost-user front-end. A device
+ * never believes what it reads: each index, address and length is read once and checked. A wrong
+ * one breaks the queue, which then has no more buffers.
  */
 #ifndef OUTBOARD_POSIX_VIRTQUEUE_H
 #define OUTBOARD_POSIX_VIRTQUEUE_H
@@ -17,11 +17,24 @@
 
 #include "internal.h"
 
+/* Most parts of the memory that the driver's addresses name. */
+#define OB_VIRTQUEUE_PARTS 8
+
+/* The memory that the driver's addresses name. No range of addresses is in two parts. */
+struct ob_virtqueue_memory {
+	unsigned int count;
+	struct ob_virtqueue_part {
+		uint64_t address;	/* the driver's */
+		uint64_t size;
+		char *bytes;
+	} parts[OB_VIRTQUEUE_PARTS];
+};
+
 /* Most descriptors of a chain, indirect ones included. */
 #define OB_VIRTQUEUE_PIECES 128
 
 struct ob_virtqueue {
-	const struct ob_posix_region *ram;	/* NULL: the queue is not set up */
+	const struct ob_virtqueue_memory *memory;	/* NULL: the queue is not set up */
 	const struct vring_desc *descriptors;
 	struct vring_avail *available;
 	struct vring_used *used;
@@ -43,8 +56,14 @@ struct ob_virtqueue_chain {
 	uint16_t head;
 };
 
-/* -EINVAL: a part is outside of RAM or misaligned, or the size is wrong. */
-int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_posix_region *ram,
+/* The memory of the kernel of this process: its RAM. */
+struct ob_virtqueue_memory ob_virtqueue_ram(const struct ob_host *host);
+
+/*
+ * Sets a queue up in memory that stays as long as the queue. -EINVAL: a part of the queue is
+ * outside of the memory or misaligned, or the size is wrong.
+ */
+int ob_virtqueue_set(struct ob_virtqueue *queue, const struct ob_virtqueue_memory *memory,
 		     const struct ob_virtio_queue *from);
 
 /* Takes the next buffer. False: there is none, or the queue is broken. */

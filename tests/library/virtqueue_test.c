@@ -23,7 +23,9 @@
 #define DATA 0x8000
 
 static _Alignas(4096) char ram[RAM_BYTES];
-static struct ob_posix_region region = { .size = RAM_BYTES };
+static struct ob_virtqueue_memory memory = {
+	.count = 1, .parts = { { OB_VIRTIO_BASE, RAM_BYTES, ram } },
+};
 
 static struct vring_desc *const descriptors = (void *)(ram + DESCRIPTORS);
 static struct vring_avail *const available = (void *)(ram + AVAILABLE);
@@ -42,7 +44,7 @@ static struct ob_virtqueue fresh(void)
 	struct ob_virtqueue queue;
 
 	memset(ram, 0, sizeof(ram));
-	CHECK_EQUAL(ob_virtqueue_set(&queue, &region, &from), 0);
+	CHECK_EQUAL(ob_virtqueue_set(&queue, &memory, &from), 0);
 	return queue;
 }
 
@@ -157,8 +159,8 @@ static void test_refused(void)
 	do {									\
 		wrong = right;							\
 		wrong.member = (value);						\
-		CHECK(ob_virtqueue_set(&queue, &region, &wrong) < 0);		\
-		CHECK(!queue.ram);						\
+		CHECK(ob_virtqueue_set(&queue, &memory, &wrong) < 0);		\
+		CHECK(!queue.memory);						\
 	} while (0)
 	REFUSED(size, 0);
 	REFUSED(size, 6);
@@ -188,6 +190,34 @@ static void test_beyond(void)
 	descriptors[SIZE] = describe(DATA, 1, 0, 0);
 	descriptors[0] = describe(DATA, 1, VRING_DESC_F_NEXT, SIZE);
 	offer(0);
+	CHECK(!ob_virtqueue_take(&queue, &chain));
+	CHECK(queue.broken);
+}
+
+/* Memory in two parts, whose addresses are in another order than their bytes. */
+static void test_parts(void)
+{
+	static struct ob_virtqueue_memory halves = {
+		.count = 2,
+		.parts = {
+			{ 4ull << 30, RAM_BYTES / 2, ram },
+			{ 1ull << 30, RAM_BYTES / 2, ram + RAM_BYTES / 2 },
+		},
+	};
+	const struct ob_virtio_queue from = {
+		(4ull << 30) + DESCRIPTORS, (4ull << 30) + AVAILABLE, (4ull << 30) + USED, SIZE, 0,
+	};
+	struct ob_virtqueue queue;
+	struct ob_virtqueue_chain chain;
+
+	memset(ram, 0, sizeof(ram));
+	CHECK_EQUAL(ob_virtqueue_set(&queue, &halves, &from), 0);
+	descriptors[0] = (struct vring_desc){ (1ull << 30) + 5, 7, 0, 0 };
+	descriptors[1] = (struct vring_desc){ (1ull << 30) + RAM_BYTES / 2 - 1, 2, 0, 0 };
+	offer(0);
+	offer(1);
+	CHECK(ob_virtqueue_take(&queue, &chain));
+	CHECK(chain.pieces[0].iov_base == ram + RAM_BYTES / 2 + 5);
 	CHECK(!ob_virtqueue_take(&queue, &chain));
 	CHECK(queue.broken);
 }
@@ -251,12 +281,12 @@ static void test_random(long rounds)
 int main(int count, char **arguments)
 {
 	CHECK_EQUAL(count, 2);
-	region.address = (uint64_t)ram;
 	test_chains();
 	test_interrupts();
 	test_notifications();
 	test_refused();
 	test_beyond();
+	test_parts();
 	test_random(atol(arguments[1]));
 	return 0;
 }

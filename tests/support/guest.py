@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """
 A virtual machine with the distribution's kernel and tools, for what the host's own kernel may lack
-or root may not do: device mapper and md. It boots from a memory file system that is made here of
-installed programs, runs one shell script with disks as /dev/vdb, /dev/vdc... and ends. It needs no
-/dev/kvm; booting takes some 15 seconds.
+or root may not do: device mapper and md, and for network devices of QEMU. It boots from a memory
+file system that is made here of installed programs, runs one shell script with disks as /dev/vdb,
+/dev/vdc... and ends. It needs no /dev/kvm; booting takes some 15 seconds.
 """
 
 import functools
@@ -17,7 +17,7 @@ from support import host
 
 MODULES = ("virtio_pci", "virtio_blk", "dm-mod", "dm-raid", "dm-snapshot", "dm-thin-pool",
            "dm-mirror", "dm-crypt", "dm-verity", "dm-integrity", "raid0", "raid1", "raid10",
-           "raid456", "ext4", "btrfs")
+           "raid456", "ext4", "btrfs", "virtio_net")
 PROGRAMS = ("busybox", "lvm", "mdadm", "dmsetup", "thin_check", "mke2fs", "e2fsck", "mkfs.btrfs",
             "btrfs")
 END = "guest ended with"
@@ -115,10 +115,10 @@ def initial_files() -> bytes:
                         text=False).stdout
 
 
-def run(script: str, disks, files=(), timeout=1500) -> str:
+def run(script: str, disks, files=(), options=(), timeout=1500) -> str:
     """
     Runs a shell script that must succeed, in a directory that has `files`. `disks`: raw images,
-    which it may change. Returns what it wrote.
+    which it may change; `options`: more words of QEMU's command line. Returns what it wrote.
     """
     file, _ = kernel()
     with tempfile.TemporaryDirectory() as directory:
@@ -140,7 +140,7 @@ def run(script: str, disks, files=(), timeout=1500) -> str:
             "qemu-system-x86_64", "-accel", "tcg", "-m", "512", "-nographic", "-no-reboot",
             "-nodefaults", "-serial", "stdio", "-net", "none", "-kernel", file, "-initrd",
             f"{directory}/root", "-append", f"console=ttyS0 quiet panic=-1 {NO_TIMER_CHECK}",
-            *drives
+            *drives, *options
         ], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     text = done.stdout.decode(errors="replace").replace("\r\n", "\n")
     if f"{END} 0" not in text:

@@ -245,6 +245,27 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 /* Withdraws the offer: closes the device, unless the kernel has taken it. Blocks. */
 void ob_platform_net_done(struct ob_host *host, uint32_t device);
 
+/* A server that offers a port of a hub to front-ends of vhost-user. It needs no kernel. */
+struct ob_serve;
+
+struct ob_platform_serve {
+	const char *hub;		/* the path of the hub */
+	const char *socket;		/* where front-ends connect */
+	uint32_t mtu;			/* 0: the hub's */
+	/* Receives a line about a front-end that is refused, on a thread of the server, or NULL. */
+	void (*log)(void *context, const char *line);
+	void *context;
+};
+
+/*
+ * Starts a server. On failure, `error` has one line, as above. Any threads, also at once. In a
+ * fork()ed child there is no server.
+ */
+int ob_platform_serve_net(const struct ob_platform_serve *from, struct ob_serve **server,
+			  char *error, size_t size);
+/* Ends the server, and disconnects its front-end. Blocks. */
+void ob_platform_serve_net_end(struct ob_serve *server);
+
 /* ---- files -------------------------------------------------------------- */
 
 /*

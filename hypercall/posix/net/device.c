@@ -74,6 +74,8 @@ struct ob_net_port {
 	uint32_t config_interrupt;	/* 0: the driver has none */
 	bool running;			/* from start to reset; atomic */
 	bool stopping;			/* the back-end is being closed; atomic */
+	struct ob_net_driver driver;	/* zeroes: the kernel of this process */
+	struct ob_virtqueue_memory ram;	/* of the kernel */
 	unsigned int pairs_most;	/* there is memory for the queues of so many, and control */
 	struct queue queues[];
 };
@@ -85,7 +87,16 @@ static bool is_running(const struct ob_net_port *port)
 
 static void interrupt(struct ob_net_port *port, uint32_t number)
 {
-	port->host->upcalls->interrupt(number);
+	if (port->driver.interrupt)
+		port->driver.interrupt(port->driver.context, number);
+	else
+		port->host->upcalls->interrupt(number);
+}
+
+/* A stranger may offer frames without an end. */
+static bool is_ending(const struct ob_net_port *port)
+{
+	return port->driver.ending && __atomic_load_n(port->driver.ending, __ATOMIC_RELAXED);
 }
 
 /* The driver has broken the rules of a queue: that queue does nothing any more. */
@@ -131,14 +142,14 @@ static void send_all(struct ob_net_port *port, unsigned int index)
 	bool sent = false;
 
 	do {
-		while (ob_virtqueue_take(&queue->ring, &chain)) {
+		while (!is_ending(port) && ob_virtqueue_take(&queue->ring, &chain)) {
 			send_one(port, index / 2, &chain);
 			ob_virtqueue_return(&queue->ring, chain.head, 0);
 			sent = true;
 		}
 		if (sent)
 			ob_virtqueue_publish(&queue->ring);
-	} while (ob_virtqueue_ask_notify(&queue->ring));
+	} while (!is_ending(port) && ob_virtqueue_ask_notify(&queue->ring));
 	if (sent && backend->operations->transmit_end)
 		backend->operations->transmit_end(backend, index / 2);
 	if (ob_virtqueue_wants_interrupt(&queue->ring))
@@ -437,8 +448,12 @@ static int net_queue(struct ob_virtio_device *device, uint32_t index,
 {
 	struct ob_net_port *port = port_of(device);
 	struct queue *queue = &port->queues[index];
-	int error = ob_virtqueue_set(&queue->ring, &port->host->regions[OB_REGION_RAM], from);
+	int error;
 
+	if (!port->driver.memory)
+		port->ram = ob_virtqueue_ram(port->host);
+	error = ob_virtqueue_set(&queue->ring, port->driver.memory ? port->driver.memory
+								   : &port->ram, from);
 	queue->ring.event_index = port->features & BIT(VIRTIO_RING_F_EVENT_IDX);
 	return error;
 }
@@ -504,7 +519,7 @@ static bool is_in_use(struct queue *queue)
 /* The driver frees the queue's memory, and the buffers. */
 static void forget_buffers(struct queue *queue)
 {
-	queue->ring = (struct ob_virtqueue){ .ram = NULL };
+	queue->ring = (struct ob_virtqueue){ .memory = NULL };
 	queue->buffer_count = 0;
 	queue->piece_count = 0;
 	queue->room = 0;
@@ -623,6 +638,20 @@ struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
 		return NULL;
 	}
 	return port;
+}
+
+void ob_net_port_set_driver(struct ob_net_port *port, const struct ob_net_driver *driver)
+{
+	port->driver = *driver;
+}
+
+void ob_net_port_set_base(struct ob_net_port *port, unsigned int index, uint16_t taken)
+{
+	struct ob_virtqueue *ring = &port->queues[index].ring;
+
+	ring->taken = taken;
+	ring->returned = __atomic_load_n(&ring->used->idx, __ATOMIC_ACQUIRE);
+	ring->signalled = ring->returned;
 }
 
 struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,

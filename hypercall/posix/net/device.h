@@ -4,6 +4,7 @@
 #define OUTBOARD_POSIX_NET_DEVICE_H
 
 #include "../virtio.h"
+#include "../virtqueue.h"
 #include "backend.h"
 
 /*
@@ -17,6 +18,24 @@ struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
 struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,
 					      struct ob_net_backend *backend,
 					      struct ob_net_capture *capture);
+
+/* A driver that is not the kernel of this process. */
+struct ob_net_driver {
+	const struct ob_virtqueue_memory *memory;	/* that has the queues */
+	/* Raises the interrupt of a queue, as struct ob_virtio_queue has it. Any thread. */
+	void (*interrupt)(void *context, uint32_t number);
+	void *context;
+	const bool *ending;		/* true: sending stops soon; atomic */
+};
+
+/* Before ob_net_port_complete(). */
+void ob_net_port_set_driver(struct ob_net_port *port, const struct ob_net_driver *driver);
+
+/*
+ * Between the set-up of a queue and the start: the queue goes on with this buffer of the driver's.
+ * Queues begin at 0 otherwise.
+ */
+void ob_net_port_set_base(struct ob_net_port *port, unsigned int index, uint16_t taken);
 
 /* Frees a port that never became a device. */
 void ob_net_port_free(struct ob_net_port *port);

@@ -89,6 +89,7 @@ struct vhost_user {
 	uint32_t control_calls;		/* notifications of the control queue; atomic */
 	uint32_t pairs_wanted;		/* queue pairs that the driver uses; atomic */
 	unsigned int pairs;
+	struct ob_virtqueue_memory ram;	/* of all queues */
 	struct ob_virtqueue control;
 	struct queue queues[QUEUES_MOST];
 	int event;			/* an eventfd that wakes the thread */
@@ -141,7 +142,7 @@ static void interrupt(struct vhost_user *v, uint32_t number)
 		v->host->upcalls->interrupt(number);
 }
 
-/* ---- the thread: use of RAM -------------------------------------------------------- */
+/* ---- the thread: use of RAM --------------------------------------------- */
 
 static bool enter(struct vhost_user *v, bool *word)
 {
@@ -209,7 +210,7 @@ static void lose(struct vhost_user *v)
 	set_link(v, false);
 }
 
-/* ---- the thread: queues -------------------------------------------------------------- */
+/* ---- the thread: queues ------------------------------------------------- */
 
 static bool is_wanted(struct vhost_user *v, unsigned int index)
 {
@@ -254,7 +255,7 @@ static void start_queues(struct vhost_user *v)
 	if (!enter(v, &v->in_ram))
 		return;
 	for (unsigned int i = 0; i < queue_count(v); i++) {
-		if (!v->queues[i].ring.ram) {
+		if (!v->queues[i].ring.memory) {
 			/* The driver is ready without all queues: there is nothing to serve. */
 			store(&v->in_ram, false);
 			return;
@@ -298,7 +299,7 @@ static void enable_queues(struct vhost_user *v)
 	}
 }
 
-/* ---- the thread: the connection -------------------------------------------------------- */
+/* ---- the thread: the connection ----------------------------------------- */
 
 static void connect_again(struct vhost_user *v)
 {
@@ -401,7 +402,7 @@ static void work(void *argument)
 	ob_vhost_close(&v->session);
 }
 
-/* ---- the calls of the kernel ------------------------------------------------------------ */
+/* ---- the calls of the kernel -------------------------------------------- */
 
 static void read_config(struct ob_virtio_device *device, uint32_t offset, void *bytes,
 			uint32_t size)
@@ -426,10 +427,11 @@ static int set_queue(struct ob_virtio_device *device, uint32_t index,
 		     const struct ob_virtio_queue *from)
 {
 	struct vhost_user *v = vhost_of(device);
-	const struct ob_posix_region *ram = &v->host->regions[OB_REGION_RAM];
 	struct ob_virtqueue *ring = is_control(v, index) ? &v->control : &v->queues[index].ring;
-	int error = ob_virtqueue_set(ring, ram, from);
+	int error;
 
+	v->ram = ob_virtqueue_ram(v->host);
+	error = ob_virtqueue_set(ring, &v->ram, from);
 	ring->event_index = v->features & BIT(VIRTIO_RING_F_EVENT_IDX);
 	if (error || is_control(v, index))
 		return error;
@@ -500,8 +502,8 @@ static int reset(struct ob_virtio_device *device)
 	    __atomic_load_n(&v->control_calls, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
 	for (unsigned int i = 0; i < queue_count(v); i++)
-		v->queues[i].ring = (struct ob_virtqueue){ .ram = NULL };
-	v->control = (struct ob_virtqueue){ .ram = NULL };
+		v->queues[i].ring = (struct ob_virtqueue){ .memory = NULL };
+	v->control = (struct ob_virtqueue){ .memory = NULL };
 	v->config_interrupt = 0;
 	return 0;
 }
@@ -529,7 +531,7 @@ static void poll_queues(struct ob_virtio_device *device, bool is_last)
 	store(&v->in_poll, false);
 }
 
-/* ---- open and close ---------------------------------------------------------------------- */
+/* ---- open and close ----------------------------------------------------- */
 
 static void release(struct vhost_user *v)
 {

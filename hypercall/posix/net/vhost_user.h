@@ -6,6 +6,9 @@
  *   vhost_user_message.c	one message, one answer
  *   vhost_user_session.c	the front-end's dialogue: from the connection to queues that run
  *   vhost_user.c		the network device of the kernel, whose back-end is another process
+ *   vhost_serve.c		the opposite: a port of a hub, for front-ends in other processes
+ *   vhost_serve_dialogue.c	what the front-end asks for
+ *   vhost_serve_memory.c	the front-end's memory
  */
 #ifndef OUTBOARD_POSIX_NET_VHOST_USER_H
 #define OUTBOARD_POSIX_NET_VHOST_USER_H
@@ -17,12 +20,13 @@
 
 #include "backend.h"
 
-/* ---- messages ---------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------- */
 
 enum ob_vhost_request {
 	OB_VHOST_GET_FEATURES = 1,
 	OB_VHOST_SET_FEATURES = 2,
 	OB_VHOST_SET_OWNER = 3,
+	OB_VHOST_RESET_OWNER = 4,
 	OB_VHOST_SET_MEM_TABLE = 5,
 	OB_VHOST_SET_VRING_NUM = 8,
 	OB_VHOST_SET_VRING_ADDR = 9,
@@ -30,6 +34,7 @@ enum ob_vhost_request {
 	OB_VHOST_GET_VRING_BASE = 11,
 	OB_VHOST_SET_VRING_KICK = 12,
 	OB_VHOST_SET_VRING_CALL = 13,
+	OB_VHOST_SET_VRING_ERR = 14,
 	OB_VHOST_GET_PROTOCOL_FEATURES = 15,
 	OB_VHOST_SET_PROTOCOL_FEATURES = 16,
 	OB_VHOST_GET_QUEUE_NUM = 17,
@@ -52,6 +57,10 @@ enum ob_vhost_request {
 #define OB_VHOST_PROTOCOL_F_NET_MTU 4
 
 #define OB_VHOST_REGIONS_MOST 8
+
+/* Of a message with a queue's descriptor: the queue's index, and that there is no descriptor. */
+#define OB_VHOST_INDEX_MASK 0xffu
+#define OB_VHOST_NO_DESCRIPTOR 0x100u
 
 struct ob_vhost_header {
 	uint32_t request;		/* enum ob_vhost_request */
@@ -94,7 +103,10 @@ union ob_vhost_payload {
 	struct ob_vhost_memory memory;
 };
 
-/* ---- the front-end: one request ----------------------------------------------- */
+/* A request's name in the specification. */
+const char *ob_vhost_name(enum ob_vhost_request request);
+
+/* ---- the front-end: one request ----------------------------------------- */
 
 /* Reasons are part of a line that names the socket. */
 #define OB_VHOST_REASON_BYTES 160
@@ -128,7 +140,7 @@ int ob_vhost_send(struct ob_vhost_session *session, enum ob_vhost_request reques
 int ob_vhost_ask(struct ob_vhost_session *session, enum ob_vhost_request request,
 		 const void *payload, uint32_t size, void *answer, uint32_t answer_size);
 
-/* ---- the front-end: the dialogue ----------------------------------------------- */
+/* ---- the front-end: the dialogue ---------------------------------------- */
 
 /* What the back-end needs to know of a queue. */
 struct ob_vhost_queue {
@@ -159,7 +171,7 @@ int ob_vhost_stop(struct ob_vhost_session *session, uint32_t count);
 
 void ob_vhost_close(struct ob_vhost_session *session);
 
-/* ---- the device ------------------------------------------------------------------ */
+/* ---- the device --------------------------------------------------------- */
 
 struct ob_virtio_device;
 

@@ -30,7 +30,7 @@ int ob_vhost_fail(struct ob_vhost_session *session, int error, const char *forma
 	return error;
 }
 
-static const char *name_of(enum ob_vhost_request request)
+const char *ob_vhost_name(enum ob_vhost_request request)
 {
 	switch (request) {
 	case OB_VHOST_GET_FEATURES:
@@ -39,6 +39,8 @@ static const char *name_of(enum ob_vhost_request request)
 		return "SET_FEATURES";
 	case OB_VHOST_SET_OWNER:
 		return "SET_OWNER";
+	case OB_VHOST_RESET_OWNER:
+		return "RESET_OWNER";
 	case OB_VHOST_SET_MEM_TABLE:
 		return "SET_MEM_TABLE";
 	case OB_VHOST_SET_VRING_NUM:
@@ -53,6 +55,8 @@ static const char *name_of(enum ob_vhost_request request)
 		return "SET_VRING_KICK";
 	case OB_VHOST_SET_VRING_CALL:
 		return "SET_VRING_CALL";
+	case OB_VHOST_SET_VRING_ERR:
+		return "SET_VRING_ERR";
 	case OB_VHOST_GET_PROTOCOL_FEATURES:
 		return "GET_PROTOCOL_FEATURES";
 	case OB_VHOST_SET_PROTOCOL_FEATURES:
@@ -80,7 +84,7 @@ static bool is_aborted(const struct ob_vhost_session *session)
 static int closed(struct ob_vhost_session *session, enum ob_vhost_request request)
 {
 	return ob_vhost_fail(session, -EPIPE, "the back-end closed the connection at %s",
-			     name_of(request));
+			     ob_vhost_name(request));
 }
 
 /* Waits until the socket is ready, or the time is over. */
@@ -100,7 +104,7 @@ static int wait_until(struct ob_vhost_session *session, enum ob_vhost_request re
 		if (time >= end)
 			return ob_vhost_fail(session, -ETIMEDOUT,
 					     "the back-end did not answer %s in %d seconds",
-					     name_of(request), TIMEOUT_SECONDS);
+					     ob_vhost_name(request), TIMEOUT_SECONDS);
 		raw_poll(fds, 2, (int)((end - time) / NSEC_PER_MSEC) + 1);
 		if (fds[0].revents)
 			return 0;
@@ -147,14 +151,15 @@ static int send_message(struct ob_vhost_session *session, const struct ob_vhost_
 			return closed(session, request);
 		if (errno != EAGAIN && errno != EINTR)
 			return ob_vhost_fail(session, -errno, "cannot send %s: %s",
-					     name_of(request), strerror(errno));
+					     ob_vhost_name(request), strerror(errno));
 		error = wait_until(session, request, POLLOUT, end);
 		if (error)
 			return error;
 	}
 	if ((size_t)sent == sizeof(*header) + header->size)
 		return 0;
-	return ob_vhost_fail(session, -EPROTO, "the back-end does not read %s", name_of(request));
+	return ob_vhost_fail(session, -EPROTO, "the back-end does not read %s",
+			     ob_vhost_name(request));
 }
 
 static int receive_bytes(struct ob_vhost_session *session, enum ob_vhost_request request,
@@ -175,7 +180,7 @@ static int receive_bytes(struct ob_vhost_session *session, enum ob_vhost_request
 			return closed(session, request);
 		if (errno != EAGAIN && errno != EINTR)
 			return ob_vhost_fail(session, -errno, "cannot receive the answer to %s: %s",
-					     name_of(request), strerror(errno));
+					     ob_vhost_name(request), strerror(errno));
 		error = wait_until(session, request, POLLIN, end);
 		if (error)
 			return error;
@@ -192,16 +197,17 @@ static int receive_answer(struct ob_vhost_session *session, enum ob_vhost_reques
 	if (error)
 		return error;
 	if (header.request != request)
-		return ob_vhost_fail(session, -EPROTO, "the back-end answered %s with message %u",
-				     name_of(request), header.request);
+		return ob_vhost_fail(session, -EPROTO,
+				     "the back-end answered %s with message %u",
+				     ob_vhost_name(request), header.request);
 	if ((header.flags & OB_VHOST_VERSION_MASK) != OB_VHOST_VERSION ||
 	    !(header.flags & OB_VHOST_REPLY))
 		return ob_vhost_fail(session, -EPROTO, "the back-end answered %s with flags %#x",
-				     name_of(request), header.flags);
+				     ob_vhost_name(request), header.flags);
 	if (header.size != size)
 		return ob_vhost_fail(session, -EPROTO,
 				     "the back-end answered %s with %u bytes, not %u",
-				     name_of(request), header.size, size);
+				     ob_vhost_name(request), header.size, size);
 	return receive_bytes(session, request, answer, size, end);
 }
 
@@ -230,5 +236,5 @@ int ob_vhost_send(struct ob_vhost_session *session, enum ob_vhost_request reques
 	if (error || !result)
 		return error;
 	return ob_vhost_fail(session, -EREMOTEIO, "the back-end refuses %s (%llu)",
-			     name_of(request), (unsigned long long)result);
+			     ob_vhost_name(request), (unsigned long long)result);
 }

@@ -43,7 +43,7 @@ static int send_state(struct ob_vhost_session *session, enum ob_vhost_request re
 	return ob_vhost_send(session, request, &state, sizeof(state), NULL, 0);
 }
 
-/* ---- connect ------------------------------------------------------------------- */
+/* ---- connect ------------------------------------------------------------ */
 
 bool ob_vhost_address(const char *path, struct sockaddr_un *address)
 {
@@ -144,7 +144,7 @@ void ob_vhost_close(struct ob_vhost_session *session)
 	session->socket = -1;
 }
 
-/* ---- queues --------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------- */
 
 static int send_memory(struct ob_vhost_session *session, const struct ob_vhost_region *region,
 		       int memory)

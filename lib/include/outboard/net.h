@@ -41,6 +41,23 @@ int ob_net_configure(const char *name, const char *changes);
  */
 int ob_net_remove(int number);
 
+/*
+ * Offers a port of a hub as a back-end of vhost-user: listens on a UNIX socket at the path
+ * `socket`, which only this user can reach. A front-end that connects, as QEMU's netdev vhost-user
+ * does, is on the segment until it has gone. One front-end at a time; others wait. `hub` is as
+ * "hub:/run/lab" or "hub:/run/lab,mtu=9000". `log` (may be NULL) receives a line about each
+ * front-end that is refused, on another thread. Needs no kernel. Stores a handle for
+ * ob_net_serve_end(). Returns 0, or -EADDRINUSE (a process listens there), or the host's error. A
+ * child of fork() has no server.
+ */
+struct ob_net_server;
+int ob_net_serve(const char *hub, const char *socket,
+		 void (*log)(void *context, const char *line), void *context,
+		 struct ob_net_server **server);
+
+/* Disconnects the front-end, removes the socket, frees the handle. Blocks for a moment. */
+void ob_net_serve_end(struct ob_net_server *server);
+
 /* Why the calling thread's last call of this header failed, in one line; "" if it did not. */
 const char *ob_net_error(void);
 
