@@ -19,7 +19,8 @@ static bool has_other_words(const struct ob_net_options *options)
 	return device->has_mac || device->queues || device->forwards || device->capture ||
 	       options->wanted != OB_NET_AS_IT_IS || options->address_count ||
 	       options->gateways[0].family || options->gateways[1].family ||
-	       options->servers.count || options->dhcp || options->slaac || *options->name;
+	       options->servers.count || options->dhcp || options->dhcp6 || options->slaac ||
+	       *options->name;
 }
 
 static int read_hub(const char *hub, struct ob_net_options *options)

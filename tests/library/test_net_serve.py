@@ -9,6 +9,7 @@ import glob
 import mmap
 import os
 import random
+import signal
 import socket
 import struct
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from library.test_capi import (LIBRARIES, PLATFORM, REPOSITORY, SANITIZERS, compile_c,
                                library_program, run)
-from support import guest, host
+from support import guest, host, program
 from support.patience import wait_until
 
 SHARED = {"LD_LIBRARY_PATH": LIBRARIES, "SHARED_MEMORY": "1"}
@@ -41,19 +42,19 @@ def built_with_sanitizers(programs, tmp_path_factory):
     files += [f"{REPOSITORY}/lib/{name}.c" for name in ("net_serve", "net_options", "error")]
     folders = (PLATFORM, f"{REPOSITORY}/hypercall/include", f"{REPOSITORY}/lib",
                f"{REPOSITORY}/lib/include")
-    program = compile_c(os.path.join(directory, "serve"),
-                        ["net_serve_test.c", "mock_kernel.c", *files],
-                        *(f"-I{folder}" for folder in folders), "-ldl", "-lxxhash",
-                        *SANITIZERS["address"])
-    return {**programs, "serve": program}
+    server = compile_c(os.path.join(directory, "serve"),
+                       ["net_serve_test.c", "mock_kernel.c", *files],
+                       *(f"-I{folder}" for folder in folders), "-ldl", "-lxxhash",
+                       *SANITIZERS["address"])
+    return {**programs, "serve": server}
 
 
 class Server:
-    def __init__(self, program, work, name="socket"):
+    def __init__(self, command, work, name="socket"):
         self.hub, self.path = os.path.join(work, "hub"), os.path.join(work, name)
         # pylint: disable-next=consider-using-with
         self.process = subprocess.Popen(
-            [program, f"hub:{self.hub}", self.path], stdin=subprocess.PIPE,
+            [command, f"hub:{self.hub}", self.path], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, env=host.environment(LD_LIBRARY_PATH=LIBRARIES))
         assert self.line() == "ready"
 
@@ -91,6 +92,26 @@ def test_own_front_end(work, programs, mtu):
         run(programs["net"], "pair", f"hub:{server.hub},ip=10.1.0.1/24,mtu={mtu}", "10.1.0.1",
             f"vhost-user:{server.path},ip=10.1.0.2/24,mtu={mtu}", "2", str(64 << 20),
             timeout=600, **SHARED)
+
+
+def test_the_program(work, programs):
+    """Two kernels, each behind a socket of `outboard hub`. SIGTERM ends it, and removes both."""
+    sockets = [os.path.join(work, f"a,{name}") for name in "01"]
+    command = program.command("hub", "--mtu", "9000", os.path.join(work, "hub,0"), *sockets)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        wait_until(lambda: all(map(host.listens, sockets)) or server.poll() is not None,
+                   "the program listens")
+        ends = [f"vhost-user:{work}/a\\,{number},ip=10.1.0.{number + 1}/24,mtu=9000"
+                for number in range(2)]
+        run(programs["net"], "pair", ends[0], "10.1.0.1", ends[1], "2", str(16 << 20), timeout=600,
+            **SHARED)
+        server.terminate()
+        assert server.stderr.read() == ""
+        assert server.wait() == 128 + signal.SIGTERM
+    assert not any(map(os.path.exists, sockets))
+    program.bad("hub", os.path.join(work, "none/hub"), sockets[0], mentions=["none/hub"])
+    program.bad("hub", os.path.join(work, "hub"), os.path.join(work, "none/socket"),
+                mentions=["none/socket: cannot listen: No such file or directory"])
 
 
 SCRIPT = """

@@ -14,7 +14,7 @@ import threading
 import pytest
 
 from library.test_capi import HERE, LIBRARIES, library_program, run
-from support import host
+from support import c_programs, host, program
 from support.patience import wait_until
 from support.program import OUT
 
@@ -32,7 +32,7 @@ def built_pair():
     return os.path.join(target, "release", "vhost-pair")
 
 
-@pytest.fixture(name="program", scope="module")
+@pytest.fixture(name="two", scope="module")
 def built(tmp_path_factory):
     return library_program(str(tmp_path_factory.mktemp("net")), "net_test.c", "client.c")
 
@@ -58,7 +58,7 @@ class Cable:
             # pylint: disable-next=consider-using-with
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=log,
                                             stderr=log, env=host.environment())
-        wait_until(lambda: self.process.poll() is not None or all(map(accepts, self.sockets)),
+        wait_until(lambda: self.process.poll() is not None or all(map(host.listens, self.sockets)),
                    "the back-end listens")
         assert self.process.poll() is None, self.log.read_text(errors="replace")
 
@@ -70,13 +70,6 @@ class Cable:
     def descriptions(self, words="") -> list:
         return [f"vhost-user:{path},ip=10.1.0.{number}/24{words}"
                 for number, path in enumerate(self.sockets, 1)]
-
-
-def accepts(path) -> bool:
-    """Does a process listen there? A connection would take the place of the front-end."""
-    listening = pathlib.Path("/proc/net/unix").read_text(encoding="ascii", errors="replace")
-    return any(line.split()[3] == "00010000" and line.endswith(f" {path}")
-               for line in listening.splitlines()[1:])
 
 
 @contextlib.contextmanager
@@ -103,17 +96,17 @@ def dpdk(work, queues=1):
                  f"--rxq={queues}", f"--txq={queues}")
 
 
-def transfer(program, ends, megabytes=16, vcpus=2):
-    return run(program, "pair", ends[0], "10.1.0.1", ends[1], str(vcpus), str(megabytes << 20),
+def transfer(two, ends, megabytes=16, vcpus=2):
+    return run(two, "pair", ends[0], "10.1.0.1", ends[1], str(vcpus), str(megabytes << 20),
                timeout=900, **SHARED)
 
 
 @pytest.mark.needs("cargo")
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @pytest.mark.parametrize("features", [0, OFFLOADS], ids=["plain", "offloads"])
-def test_rust_vmm(work, program, pair, features, mtu):
+def test_rust_vmm(work, two, pair, features, mtu):
     with rust_vmm(pair, work, features) as back_end:
-        transfer(program, back_end.descriptions(f",mtu={mtu}"))
+        transfer(two, back_end.descriptions(f",mtu={mtu}"))
         wait_until(lambda: back_end.log.read_text().count("largest") == 3,
                    "the back-end has lost both front-ends, and one twice")
         largest = max(int(size) for size in re.findall("largest (\\d+)", back_end.log.read_text()))
@@ -123,9 +116,9 @@ def test_rust_vmm(work, program, pair, features, mtu):
 
 @pytest.mark.needs("dpdk-testpmd")
 @pytest.mark.parametrize("queues", [1, 2])
-def test_dpdk(work, program, queues):
+def test_dpdk(work, two, queues):
     with dpdk(work, queues) as back_end:
-        transfer(program, back_end.descriptions(f",queues={queues}"))
+        transfer(two, back_end.descriptions(f",queues={queues}"))
         enabled = re.findall("set queue enable: 1 to qp idx: (\\d+)",
                              back_end.log.read_text(errors="replace"))
     assert set(enabled) == {str(index) for index in range(2 * queues)}
@@ -133,11 +126,11 @@ def test_dpdk(work, program, queues):
 
 @pytest.mark.needs("dpdk-testpmd", "cargo")
 @pytest.mark.parametrize("kind", ["dpdk", "rust-vmm"])
-def test_the_back_end_is_killed(work, program, pair, kind):
+def test_the_back_end_is_killed(work, two, pair, kind):
     """A transfer goes on after each restart of the back-end, and its contents are right."""
     with dpdk(work) if kind == "dpdk" else rust_vmm(pair, work, OFFLOADS) as back_end:
         ends = back_end.descriptions()
-        command = [program, "pair", ends[0], "10.1.0.1", ends[1], "2", str(1 << 30)]
+        command = [two, "pair", ends[0], "10.1.0.1", ends[1], "2", str(1 << 30)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
                               env=host.environment(**SHARED)) as process:
             assert process.stdout.readline() == "connected\n"
@@ -302,6 +295,22 @@ def test_refusals(work, one):
     private = run(one, "private", f"vhost-user:{path}", LD_LIBRARY_PATH=LIBRARIES)
     assert private == ("vhost-user: the back-end cannot map this kernel's memory; boot the kernel "
                        "with OB_SHARED_MEMORY\n")
+
+
+def test_memory_is_shared_where_the_interface_needs_it(work):
+    """By the program, and for the programs of OUTBOARD_NET: only the back-end is missing."""
+    interface = f"vhost-user:{work}/socket"
+    missing = f"vhost-user {work}/socket: cannot connect: No such file or directory"
+    program.bad("--no-sandbox", "--net", f"{interface},ip=10.1.0.1/24", "ls",
+                "nbd://10.1.0.2/export", mentions=[missing])
+    source = pathlib.Path(work, "client.c")
+    source.write_text("int main(void) { return socket(AF_INET, SOCK_STREAM, 0) >= 0; }\n",
+                      encoding="ascii")
+    client = c_programs.build(os.path.join(work, "client"), str(source),
+                              flags=("-include", "outboard/sockets.h"))
+    done = subprocess.run([client], capture_output=True, text=True, check=True, timeout=60,
+                          env=host.environment(OUTBOARD_NET=interface))
+    assert done.stderr == f"outboard: {missing}; start the back-end first\n"
 
 
 def test_shared_memory_excludes_snapshots(work, one):

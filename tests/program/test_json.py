@@ -54,10 +54,12 @@ CASES = {
     "mount": "mount @ %/none",
     "umount": "umount %",
     "lab": f"lab {os.path.join(program.REPOSITORY, 'docs/examples/labs/router.yaml')}",
+    "hub": "hub %/none/hub %/socket",
     "components": "components",
 }
 # Command to the kind of its error.
-FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found"}
+FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found",
+           "hub": "not-found"}
 # Standard output of these is data of another form.
 REFUSING = {
     "cat": "cat @:/file",

@@ -33,6 +33,13 @@ def environment(**more) -> dict:
     return {**os.environ, "PATH": PATH, "LC_ALL": "C.UTF-8", **more}
 
 
+def listens(path) -> bool:
+    """Does a process listen at the path of a UNIX socket? Nothing connects to find out."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as sockets:
+        return any(line.split()[3] == "00010000" and line.rstrip("\n").endswith(f" {path}")
+                   for line in list(sockets)[1:])
+
+
 @functools.cache
 def have(tool: str) -> bool:
     return shutil.which(tool, path=PATH) is not None

@@ -44,6 +44,13 @@ pub struct ob_instance {
     _private: [u8; 0],
 }
 
+/// A handle; only pointers to it exist.
+#[repr(C)]
+pub struct ob_net_server {
+    _private: [u8; 0],
+}
+
+pub type LineFunction = extern "C" fn(*mut c_void, *const c_char);
 pub type TransferFunction = extern "C" fn(*mut c_void, u64, *const iovec, c_int) -> c_int;
 pub type RangeFunction = extern "C" fn(*mut c_void, u64, u64) -> c_int;
 
@@ -120,6 +127,14 @@ extern "C" {
         description: *const c_char,
         name: *mut c_char,
     ) -> c_int;
+    pub fn ob_net_serve(
+        hub: *const c_char,
+        socket: *const c_char,
+        log: Option<LineFunction>,
+        context: *mut c_void,
+        server: *mut *mut ob_net_server,
+    ) -> c_int;
+    pub fn ob_net_serve_end(server: *mut ob_net_server);
     pub fn ob_net_configure_on(
         instance: *mut ob_instance,
         name: *const c_char,

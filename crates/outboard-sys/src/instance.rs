@@ -343,7 +343,7 @@ impl Instance {
 }
 
 /// The reason of this thread's last failed call about the network. An error with a name keeps it.
-fn with_reason(error: io::Error) -> io::Error {
+pub(crate) fn with_reason(error: io::Error) -> io::Error {
     // SAFETY: the library returns a NUL-terminated string that this thread's next such call
     // changes.
     let reason = unsafe { CStr::from_ptr(ffi::ob_net_error()) };

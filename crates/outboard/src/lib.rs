@@ -62,6 +62,7 @@ pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
+pub use outboard_sys::HubServer;
 pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
 pub use tree::Tree;
 

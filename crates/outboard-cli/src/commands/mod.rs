@@ -23,6 +23,7 @@ mod fsck;
 mod fstrim;
 mod getfacl;
 mod getfattr;
+mod hub;
 mod info;
 mod invocation;
 mod lab;
@@ -332,6 +333,10 @@ commands! {
     "lab" Lab(lab::LabArgs) {
         access: |_| lab::LabArgs::host_access(),
         prints: |options, _, output| lab::run(options, output),
+    }
+    "hub" Hub(hub::HubArgs) {
+        access: |_| hub::HubArgs::host_access(),
+        run: |options, _| hub::run(options),
     }
     "components" Components(components::ComponentsArgs) {
         access: |_| HostAccess::default(),
