@@ -121,11 +121,6 @@ static inline ssize_t raw_getrandom(void *bytes, size_t size, unsigned int flags
 	return syscall(SYS_getrandom, bytes, size, flags);
 }
 
-static inline int raw_connect(int fd, const struct sockaddr *address, socklen_t size)
-{
-	return (int)syscall(SYS_connect, fd, address, size);
-}
-
 static inline ssize_t raw_sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	return syscall(SYS_sendmsg, fd, message, flags);
