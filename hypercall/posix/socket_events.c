@@ -24,8 +24,11 @@
 /* In the place of a socket: the thread has to end, or no event is meant. */
 #define STOP (~0u)
 
-/* How long the thread sleeps if the kernel takes no events, in milliseconds. */
-#define FULL_PAUSE 1
+/* How long the thread sleeps if it cannot move events now, in milliseconds. */
+#define PAUSE 1
+
+/* Looks at the lock before that. */
+#define TRIES 100
 
 #define IS_SAME(name) ((uint32_t)OB_SOCKET_##name == (uint32_t)EPOLL##name)
 _Static_assert(IS_SAME(IN) && IS_SAME(PRI) && IS_SAME(OUT) && IS_SAME(ERR) && IS_SAME(HUP) &&
@@ -113,20 +116,37 @@ void ob_posix_socket_events_move(struct ob_host *host)
 
 /* ---- the thread ----------------------------------------------------------- */
 
+static bool is_stopping(const struct ob_posix_sockets *sockets)
+{
+	return __atomic_load_n(&sockets->stopping, __ATOMIC_ACQUIRE);
+}
+
+/* A signal handler of the program may have interrupted the thread that has the lock. */
+static bool lock_soon(struct ob_host *host)
+{
+	for (int i = 0; i < TRIES; i++) {
+		if (lock(&host->sockets.moving))
+			return true;
+		ob_host_thread_yield(host);
+	}
+	return false;
+}
+
 static void work(void *argument)
 {
 	struct ob_host *host = argument;
 	struct ob_posix_sockets *sockets = &host->sockets;
 	struct pollfd ready = { .fd = sockets->epoll, .events = POLLIN };
 
-	while (!__atomic_load_n(&sockets->stopping, __ATOMIC_ACQUIRE)) {
+	while (!is_stopping(sockets)) {
 		raw_poll(&ready, 1, -1);
-		while (!lock(&sockets->moving))
-			ob_host_thread_yield(host);
-		move(host);
-		unlock(&sockets->moving);
-		if (!room(sockets))
-			raw_poll(NULL, 0, FULL_PAUSE);
+		if (lock_soon(host)) {
+			move(host);
+			unlock(&sockets->moving);
+			if (room(sockets))
+				continue;
+		}
+		raw_poll(NULL, 0, PAUSE);
 	}
 }
 

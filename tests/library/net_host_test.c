@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <outboard/net.h>
@@ -595,6 +596,30 @@ static void test_half_close(void)
 	close_both(ends);
 }
 
+/* A child has no kernel, and keeps no connection of its parent's kernel open. */
+static void test_fork(void)
+{
+	struct end ends[2];
+	int tube[2], status;
+	pid_t child;
+	char byte;
+
+	connected(&host, &kernel, AF_INET, ends);
+	OK(pipe(tube));
+	child = (pid_t)OK(fork());
+	if (!child) {
+		OK(close(tube[1]));
+		_exit(read(tube[0], &byte, 1) ? 1 : 0);
+	}
+	OK(close(tube[0]));
+	OK(ob_sys_close((unsigned int)ends[1].fd));
+	CHECK_EQUAL(OK(recv(ends[0].fd, &byte, 1, 0)), 0);
+	OK(close(tube[1]));
+	OK(waitpid(child, &status, 0));
+	CHECK_EQUAL(status, 0);
+	OK(close(ends[0].fd));
+}
+
 /* ---- threads that wait -------------------------------------------------------------- */
 
 struct waiter {
@@ -1049,6 +1074,7 @@ int main(int argc, char **argv)
 	test_many();
 	test_reset();
 	test_half_close();
+	test_fork();
 	test_interrupt();
 	test_others_end_a_wait();
 	test_epoll(0);
