@@ -160,12 +160,13 @@ struct ob_posix_virtio {
 #define OB_SOCKET_EVENTS 1024	/* a power of two */
 
 struct ob_posix_sockets {
-	bool begun, stopping;		/* atomic */
+	bool begun;
+	bool stopping;			/* atomic */
 	int epoll, stop;		/* descriptors, while `begun` */
 	int first;			/* number of the first socket, if it is free */
 	uint64_t thread;
-	uint32_t moving;	/* lock of a thread that moves events into the ring; atomic */
-	uint32_t moved, taken;		/* events, ever; atomic */
+	uint32_t moved;			/* events put into the ring, ever; atomic */
+	uint32_t taken;			/* events taken from it, ever; atomic */
 	struct ob_socket_event ring[OB_SOCKET_EVENTS];
 	/* A bit for each descriptor that is a socket of the kernel. Atomic. */
 	uint64_t open[OB_SOCKETS_MOST / 64];

@@ -118,8 +118,7 @@ void ob_posix_virtio_forked(struct ob_host *host);
 
 /* socket.c: closes all sockets; also the copies of a fork()ed child. */
 void ob_posix_sockets_close(struct ob_host *host);
-/* socket_events.c: moves events of sockets to the kernel, unless another thread does. */
-void ob_posix_socket_events_move(struct ob_host *host);
+/* socket_events.c */
 void ob_posix_sockets_forked(struct ob_host *host);
 
 /* image.c: the address of the kernel's text. */

@@ -3,11 +3,9 @@
  * Events of the host's sockets: an instance of epoll, and one thread that sleeps in it.
  *
  * Each watch is for one event (EPOLLONESHOT). So the thread sleeps while data flow to clients that
- * are busy, and wakes when a thread of the kernel waits. It moves events into a ring, from which
- * the kernel takes them, and raises the interrupt. A client's thread that waits for the kernel
- * moves events, too (virtio.c): then an answer wakes no other thread.
- *
- *   ring: `moved` grows by the one thread that has the lock `moving`, `taken` by the kernel.
+ * are busy, and wakes when a thread of the kernel waits. It puts events into a ring, from which the
+ * kernel takes them, and raises the interrupt. Clients' threads that spin do not look here: they
+ * took the processor from the peer, and answers came later.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,14 +19,11 @@
 /* Events that the host hands over at a time. */
 #define EVENTS_MOST 64
 
-/* In the place of a socket: the thread has to end, or no event is meant. */
+/* In the place of a socket: the thread is to end. */
 #define STOP (~0u)
 
-/* How long the thread sleeps if it cannot move events now, in milliseconds. */
-#define PAUSE 1
-
-/* Looks at the lock before that. */
-#define TRIES 100
+/* How long the thread sleeps if the kernel takes no events, in milliseconds. */
+#define FULL_PAUSE 1
 
 #define IS_SAME(name) ((uint32_t)OB_SOCKET_##name == (uint32_t)EPOLL##name)
 _Static_assert(IS_SAME(IN) && IS_SAME(PRI) && IS_SAME(OUT) && IS_SAME(ERR) && IS_SAME(HUP) &&
@@ -66,18 +61,7 @@ uint32_t ob_host_socket_take(struct ob_host *host, struct ob_socket_event events
 	return all;
 }
 
-/* ---- moving --------------------------------------------------------------- */
-
-static bool lock(uint32_t *word)
-{
-	return !__atomic_load_n(word, __ATOMIC_RELAXED) &&
-	       !__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE);
-}
-
-static void unlock(uint32_t *word)
-{
-	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
-}
+/* ---- the thread ----------------------------------------------------------- */
 
 static uint32_t room(const struct ob_posix_sockets *sockets)
 {
@@ -85,68 +69,35 @@ static uint32_t room(const struct ob_posix_sockets *sockets)
 	       (sockets->moved - __atomic_load_n(&sockets->taken, __ATOMIC_ACQUIRE));
 }
 
-/* Moves what is ready now. With the lock. */
-static void move(struct ob_host *host)
+/* Moves events into the ring. Returns how many. */
+static uint32_t put(struct ob_posix_sockets *sockets, const struct epoll_event events[], int count)
 {
-	struct ob_posix_sockets *sockets = &host->sockets;
-	struct epoll_event events[EVENTS_MOST];
-	uint32_t moved = sockets->moved, free = room(sockets);
-	int most = free < EVENTS_MOST ? (int)free : EVENTS_MOST;
-	int count = free ? raw_epoll_wait(sockets->epoll, events, most, 0) : 0;
+	uint32_t moved = sockets->moved;
 
 	for (int i = 0; i < count; i++)
 		if (events[i].data.u32 != STOP)
 			sockets->ring[moved++ % OB_SOCKET_EVENTS] = (struct ob_socket_event){
 				.socket = events[i].data.u32, .events = events[i].events,
 			};
-	if (moved == sockets->moved)
-		return;
+	count = (int)(moved - sockets->moved);
 	__atomic_store_n(&sockets->moved, moved, __ATOMIC_RELEASE);
-	host->upcalls->interrupt(OB_INTERRUPT_SOCKETS);
-}
-
-void ob_posix_socket_events_move(struct ob_host *host)
-{
-	if (!lock(&host->sockets.moving))
-		return;
-	if (host->sockets.begun)
-		move(host);
-	unlock(&host->sockets.moving);
-}
-
-/* ---- the thread ----------------------------------------------------------- */
-
-static bool is_stopping(const struct ob_posix_sockets *sockets)
-{
-	return __atomic_load_n(&sockets->stopping, __ATOMIC_ACQUIRE);
-}
-
-/* A signal handler of the program may have interrupted the thread that has the lock. */
-static bool lock_soon(struct ob_host *host)
-{
-	for (int i = 0; i < TRIES; i++) {
-		if (lock(&host->sockets.moving))
-			return true;
-		ob_host_thread_yield(host);
-	}
-	return false;
+	return (uint32_t)count;
 }
 
 static void work(void *argument)
 {
 	struct ob_host *host = argument;
 	struct ob_posix_sockets *sockets = &host->sockets;
-	struct pollfd ready = { .fd = sockets->epoll, .events = POLLIN };
+	struct epoll_event events[EVENTS_MOST];
 
-	while (!is_stopping(sockets)) {
-		raw_poll(&ready, 1, -1);
-		if (lock_soon(host)) {
-			move(host);
-			unlock(&sockets->moving);
-			if (room(sockets))
-				continue;
-		}
-		raw_poll(NULL, 0, PAUSE);
+	while (!__atomic_load_n(&sockets->stopping, __ATOMIC_ACQUIRE)) {
+		uint32_t free = room(sockets);
+		int most = free < EVENTS_MOST ? (int)free : EVENTS_MOST;
+
+		if (!free)
+			raw_poll(NULL, 0, FULL_PAUSE);
+		else if (put(sockets, events, raw_epoll_wait(sockets->epoll, events, most, -1)))
+			host->upcalls->interrupt(OB_INTERRUPT_SOCKETS);
 	}
 }
 
@@ -200,7 +151,7 @@ int ob_host_sockets_begin(struct ob_host *host)
 		close_descriptors(sockets);
 		return error;
 	}
-	__atomic_store_n(&sockets->begun, true, __ATOMIC_RELEASE);
+	sockets->begun = true;
 	return 0;
 }
 
@@ -215,17 +166,13 @@ void ob_host_sockets_end(struct ob_host *host)
 	/* It fails only if the counter is full: then the descriptor is readable, too. */
 	(void)!raw_write(sockets->stop, &one, sizeof(one));
 	ob_host_thread_join(host, sockets->thread);
-	while (!lock(&sockets->moving))
-		ob_host_thread_yield(host);
 	ob_posix_sockets_close(host);
 	close_descriptors(sockets);
-	unlock(&sockets->moving);
 }
 
 /* The thread is the parent's. */
 void ob_posix_sockets_forked(struct ob_host *host)
 {
-	host->sockets.moving = 0;
 	if (!host->sockets.begun)
 		return;
 	ob_posix_sockets_close(host);

@@ -181,14 +181,10 @@ int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bit
 {
 	bool found = false;
 
-	bool sockets = __atomic_load_n(&host->sockets.begun, __ATOMIC_RELAXED);
-
-	if (!__atomic_load_n(&host->virtio.polled, __ATOMIC_RELAXED) && !sockets)
+	if (!__atomic_load_n(&host->virtio.polled, __ATOMIC_RELAXED))
 		return -ENODEV;
 	while (!found && ob_host_clock_monotonic(host) < end) {
 		poll_all(host, false);
-		if (sockets)
-			ob_posix_socket_events_move(host);
 		found = has_bits(word, bits);
 	}
 	poll_all(host, true);

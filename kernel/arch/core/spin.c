@@ -8,9 +8,9 @@
  *               lately, or as many threads spin as
  *               there are processors; never with
  *               one processor. A client with
- *               virtio devices, or with sockets
- *               of the host, 60 us, in which it
- *               serves them
+ *               virtio devices 60 us, in which it
+ *               serves them, and as long with
+ *               sockets of the host
  *   a lock      6 looks, with pauses between          takes interrupts if they are on, has the host
  *                                                     run others, and looks again
  *   cpu_relax   takes interrupts each time, if they   every 128th time: has the host run others
@@ -56,24 +56,21 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 	return false;
 }
 
-/* Can a thread that spins do what threads of the host would do? */
-static bool ob_serves_host(void)
-{
-	return READ_ONCE(ob_machine.virtio_devices) || READ_ONCE(ob_machine.has_host_sockets);
-}
-
 /*
  * Spins for a while. Returns whether the word has one of the bits. A client's answer may come
  * through a device of the host, whose thread need not wake if this one serves the device.
  */
 static bool ob_spin(const u32 *word, u32 bits)
 {
-	u64 now = ob_host_clock_monotonic(ob_host);
+	u64 now = ob_host_clock_monotonic(ob_host), patience = OB_PATIENCE;
+	bool is_client = ob_this_thread->kind == OB_THREAD_CLIENT;
 	int found = -ENODEV;
 
-	if (ob_serves_host() && ob_this_thread->kind == OB_THREAD_CLIENT)
+	if (READ_ONCE(ob_machine.virtio_devices) && is_client)
 		found = ob_host_virtio_poll(ob_host, word, bits, now + OB_PATIENCE_DEVICES);
-	return found < 0 ? ob_spin_until(word, bits, now + OB_PATIENCE) : found;
+	else if (READ_ONCE(ob_machine.has_host_sockets) && is_client)
+		patience = OB_PATIENCE_DEVICES;
+	return found < 0 ? ob_spin_until(word, bits, now + patience) : found;
 }
 
 /* Spins, unless that was in vain lately or enough others spin. */
@@ -114,7 +111,7 @@ static bool ob_all_idle(void)
  */
 void ob_spin_for_bits(const u32 *word, u32 bits)
 {
-	if (ob_spin_if_useful(word, bits) || !ob_serves_host())
+	if (ob_spin_if_useful(word, bits) || !READ_ONCE(ob_machine.virtio_devices))
 		return;
 	if (ob_this_thread->kind == OB_THREAD_CLIENT || ob_all_idle())
 		ob_host_virtio_poll(ob_host, word, bits, 0);
