@@ -347,13 +347,6 @@ static int64_t ob_receive_some(struct ob_socket *socket, struct msghdr *msg, u32
 	return result;
 }
 
-/* Code of the kernel, or epoll, expects an event when more comes. */
-static void ob_await_more(struct ob_socket *socket, size_t got, size_t wanted)
-{
-	if (ob_is_stream(&socket->sk) && got < wanted)
-		ob_socket_watch_for_others(socket, OB_SOCKET_IN | OB_SOCKET_RDHUP);
-}
-
 /* The result of a call that has received nothing: `result` is what the host said last. */
 static int ob_receive_error(struct sock *sk, int64_t result)
 {
@@ -396,9 +389,11 @@ int ob_socket_recvmsg(struct socket *sock, struct msghdr *msg, size_t size, int 
 	}
 	if (is_waiting)
 		remove_wait_queue(sk_sleep(sk), &wait);
-	if (result == -EAGAIN)
+	/*
+	 * Code of the kernel, or epoll, expects an event whenever more comes: also if this call got
+	 * all that it asked for, and no other call follows before the event.
+	 */
+	if (result == -EAGAIN || (received && ob_is_stream(sk)))
 		ob_socket_watch_for_others(socket, OB_SOCKET_IN | OB_SOCKET_RDHUP);
-	else if (received)
-		ob_await_more(socket, received, size);
 	return received ?: ob_receive_error(sk, result);
 }

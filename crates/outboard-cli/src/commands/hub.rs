@@ -23,11 +23,11 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// on the hub with kernels and other machines then. Only the same user can connect.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\
-                        \n  outboard hub /tmp/hub /tmp/vm0 /tmp/vm1\
+                        \n  outboard hub /run/lab/hub /run/lab/vm0 /run/lab/vm1\
                         \n  qemu-system-x86_64 ... \\\
                         \n    -object memory-backend-memfd,id=memory,size=2G,share=on \\\
                         \n    -machine memory-backend=memory \\\
-                        \n    -chardev socket,id=socket,path=/tmp/vm0 \\\
+                        \n    -chardev socket,id=socket,path=/run/lab/vm0 \\\
                         \n    -netdev vhost-user,id=net,chardev=socket \\\
                         \n    -device virtio-net-pci,netdev=net")]
 pub struct HubArgs {
