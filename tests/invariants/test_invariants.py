@@ -230,9 +230,10 @@ def test_v12_more_mappings_than_the_host_has(work):
     good(build(work, "many_mappings_test"), limit + 5000)
 
 
+@pytest.mark.long
 def test_v12_without_mmu(work):
     if not os.path.exists(os.path.join(NOMMU, "liboutboard.so")):
-        pytest.skip("the library without an MMU is not built here; tests/run builds and boots it")
+        pytest.skip("the library without an MMU is not built here: make test-long PARTS=base-nommu")
     program = c_programs.build(os.path.join(work, "boot"), os.path.join(capi.HERE, "boot.c"),
                                library=NOMMU)
     assert "booted" in capi.run(program, timeout=60)
