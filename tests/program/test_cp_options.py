@@ -2,11 +2,13 @@
 """The options of cp: what it prints, leaves alone, keeps and leaves out, side by side with GNU cp.
 """
 
+import io
 import os
 import pty
 import re
 import stat
 import subprocess
+import tarfile
 
 import pytest
 
@@ -293,6 +295,18 @@ def test_links_out_of_the_sources_are_hidden_by_the_sandbox(work):
     assert good("cat", f"{disk}:/tree/link").out == "x"
 
 
+def shown_by_cp(*words) -> bytes:
+    """What cp shows on a terminal."""
+    main, other = pty.openpty()
+    with subprocess.Popen(program.command("cp", *words), stdin=other, stdout=other, stderr=other,
+                          env={**os.environ, "TERM": "xterm"}) as running:
+        os.close(other)
+        shown = drain(main)
+        assert running.wait(timeout=120) == 0, shown
+    os.close(main)
+    return shown
+
+
 @pytest.mark.parametrize("source_kind", ["file", "directory", "image"])
 def test_the_progress_has_a_percentage(work, source_kind):
     images.write_noise(f"{work}/noise", 200)
@@ -307,12 +321,22 @@ def test_the_progress_has_a_percentage(work, source_kind):
     if source_kind == "image":
         good("cp", "-r", source, target)
         source, target = target, f"{work}/back"
-    main, other = pty.openpty()
-    with subprocess.Popen(program.command("cp", "-r", source, target),
-                          stdin=other, stdout=other, stderr=other,
-                          env={**os.environ, "TERM": "xterm"}) as running:
-        os.close(other)
-        shown = drain(main)
-        assert running.wait(timeout=120) == 0, shown
-    os.close(main)
+    shown = shown_by_cp("-r", source, target)
     assert re.search(rb", \d+ %, \d+:\d\d left", shown), shown
+
+
+def test_the_percentage_of_many_small_files(work):
+    """Their bytes are a small part of the space that they use in an image."""
+    disk = images.make(f"{work}/disk.img", "ext4", 600, "-N", "100000")
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for index in range(40_000):
+            member = tarfile.TarInfo(f"{index % 100}-{index}")
+            member.size = 100
+            archive.addfile(member, io.BytesIO(b"x" * 100))
+    with open(f"{work}/files.tar", "wb") as file:
+        file.write(stream.getvalue())
+    good("tar-in", f"{disk}:/", f"{work}/files.tar")
+    shown = shown_by_cp("-r", f"{disk}:/", f"{work}/back")
+    percentages = [int(number) for number in re.findall(rb", (\d+) %", shown)]
+    assert percentages and max(percentages) > 50, shown

@@ -23,7 +23,7 @@ pub use changes::{Changes, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
 use directory::CopiedDirectory;
-use outboard::{Fd, Mount, System, Tree};
+use outboard::{Fd, System, Tree};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::Interrupt;
@@ -234,14 +234,9 @@ fn copy_all(
         trees.push(session.open(source, false)?);
     }
     let session: &Session = session;
-    let mount = |id: &TreeId| match id {
-        TreeId::Host => None,
-        TreeId::Mount(index) => Some(session.mounted(*index)),
-    };
     let source = |(place, id): (_, &TreeId)| CopySource {
         place,
         tree: session.tree(*id),
-        mount: mount(id),
     };
     let way = Way {
         sources: sources.iter().zip(&trees).map(source).collect(),
@@ -257,8 +252,6 @@ fn copy_all(
 pub(crate) struct CopySource<'a> {
     place: &'a Place,
     tree: &'a Tree,
-    /// `None`: it is in no mounted image.
-    mount: Option<&'a Mount>,
 }
 
 /// The sources and the target of a copy.
@@ -312,11 +305,7 @@ pub(crate) fn copy_exactly(
         .open_parent(destination.path())
         .map_err(failed)?;
     let way = Way {
-        sources: vec![CopySource {
-            place,
-            tree,
-            mount: None,
-        }],
+        sources: vec![CopySource { place, tree }],
         target: CopyTarget {
             directory: Arc::new(directory),
             name: Some(name),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The number of bytes of a copy, for a percentage in the progress bar.
 //!
-//! The sizes of files and of whole images are known before. A thread counts the files in other
-//! directories while they are copied, but only if the bar is visible and the copy takes long.
+//! The sizes of files are known before. A thread counts the files in directories while they are
+//! copied, but only if the bar is visible and the copy takes long.
 
 use super::CopySource;
 use crate::exclusion::Exclusion;
@@ -12,7 +12,6 @@ use crate::walk::{Step, Walk};
 use outboard::Tree;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
-use std::path::Path;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
@@ -51,13 +50,7 @@ impl<'a> Total<'a> {
             excluded,
             interrupt,
         };
-        for &CopySource { place, tree, mount } in sources {
-            if let (Some(mount), true) = (mount, place.path() == Path::new("/")) {
-                if let (true, Ok(space)) = (excluded.is_empty(), mount.space()) {
-                    total.known += space.size.saturating_sub(space.free);
-                    continue;
-                }
-            }
+        for &CopySource { place, tree } in sources {
             match tree.metadata(place.path()) {
                 Ok(found) if found.is_dir() => total.directories.push((tree, place)),
                 Ok(found) => total.known += bytes(found.stat()),
