@@ -241,6 +241,7 @@ class World:
             thread.task: thread
             for thread in self.threads if thread.kind == "client" and thread.task
         }
+        self.by_lwp = {thread.lwp: thread for thread in self.threads}
 
     def tasks(self):
         """(task, None), and at the end (None, problem) if the list breaks off."""
@@ -268,9 +269,10 @@ class World:
     def place_of(self, task: Task) -> str:
         thread = self.running.get(task.address)
         if task.is_client():
-            own = self.own.get(task.address)
-            text = str(
-                own) if own else f"LWP {task.number('thread.host_thread')}, which is not there"
+            number = task.number("thread.host_thread")
+            # A waiting client's thread may run another task meanwhile.
+            own = self.own.get(task.address) or self.by_lwp.get(number)
+            text = str(own) if own else f"LWP {number}, which is not there"
             if thread and own and thread is not own:
                 return f"{text}, in whose place {thread} runs"
             return text
