@@ -26,8 +26,8 @@ MOST_TESTS_REPEATED = 40
 PASSED, FAILED, NONE = 0, 1, 5
 
 # The streams beside the main one. Tests that are in none of them are in the main stream, whose
-# output appears as it comes. All take about the same time, as the JUnit files say; but "servers"
-# mostly waits, for servers that do not answer.
+# output appears as it comes. All take about the same time, as the JUnit files say; but half of
+# "network" waits, for servers that do not answer.
 SIDE = {
     "images": (
         "formats/matrix",
@@ -37,8 +37,8 @@ SIDE = {
         "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),
         *(f"program/test_{name}.py"
           for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
-    "library": ("invariants", "library"),
-    "servers": ("program/test_network.py",),
+    "library": ("invariants", "library/test_[!n]*.py"),
+    "network": ("library/test_n*.py", "program/test_network.py"),
 }
 MAIN, AGAIN = "others", "again"
 
