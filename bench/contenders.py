@@ -5,6 +5,7 @@
 import contextlib
 import dataclasses
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -77,14 +78,14 @@ def reason(error: Exception) -> str:
 
 def take_turns(contenders: list[Contender], rounds: int) -> Turns:
     """
-    Each round lets every contender run once, in an order that rotates. A contender that fails once
-    is left out with the reason: rounds are compared as pairs, so all or none of its samples count.
+    Each round lets every contender run once, in an order of its own: none runs always behind the
+    same one, which may leave the caches cold. A contender that fails once is left out with the
+    reason: rounds are compared as pairs, so all or none of its samples count.
     """
     samples: dict[str, list] = {contender.name: [] for contender in contenders}
     left_out: dict[str, str] = {}
     for number in range(rounds):
-        turn = number % len(contenders)
-        for contender in contenders[turn:] + contenders[:turn]:
+        for contender in random.Random(number).sample(contenders, len(contenders)):
             if contender.name not in samples:
                 continue
             try:
