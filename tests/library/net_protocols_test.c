@@ -31,6 +31,7 @@
 #include "net_message.h"
 #include "net_policies.h"
 #include "net_wireguard.h"
+#include "stream.h"
 
 #define PORT 7007
 #define DROPPED 7008
@@ -82,62 +83,30 @@ static struct sockaddr_in at(const char *address, uint16_t port)
 	return to;
 }
 
-/* The byte at a place of what a side sends. */
-static unsigned char expected(uint32_t place, int sender)
+static long send_some(const struct stream *stream, const void *bytes, size_t size)
 {
-	uint64_t word = (place / 8 + (uint32_t)sender) * 0x9e3779b97f4a7c15ull;
-
-	return (unsigned char)(word >> (place % 8 * 8));
+	return OK(ob_sys_sendto(stream->fd, (void *)bytes, size, MSG_NOSIGNAL, NULL, 0));
 }
 
-struct stream {
-	int fd;
-	uint32_t bytes;
-};
-
-static void *send_bytes(void *argument)
+static long receive_some(const struct stream *stream, void *bytes, size_t room)
 {
-	static unsigned char piece[65536];
-	const struct stream *stream = argument;
-	uint32_t done = 0;
-
-	while (done < stream->bytes) {
-		uint32_t size = stream->bytes - done;
-
-		if (size > sizeof(piece))
-			size = sizeof(piece);
-		for (uint32_t i = 0; i < size; i++)
-			piece[i] = expected(done + i, side);
-		done += (uint32_t)OK(ob_sys_sendto(stream->fd, piece, size, MSG_NOSIGNAL, NULL,
-						   0));
-	}
-	return NULL;
+	return OK(ob_sys_recvfrom(stream->fd, bytes, room, 0, NULL, NULL));
 }
 
-/* The peer's bytes from one place to another. */
-static void receive_bytes(int fd, uint32_t done, uint32_t end)
+/* A side's end. Its number is that of the stream that it sends. */
+static struct stream end_of(int fd, uint32_t bytes)
 {
-	static unsigned char piece[65536];
-
-	while (done < end) {
-		size_t room = end - done < sizeof(piece) ? end - done : sizeof(piece);
-		long got = OK(ob_sys_recvfrom(fd, piece, room, 0, NULL, NULL));
-
-		CHECK(got > 0);
-		for (long i = 0; i < got; i++)
-			CHECK_EQUAL(piece[i], expected(done + (uint32_t)i, 3 - side));
-		done += (uint32_t)got;
-	}
+	return (struct stream){
+		.send = send_some, .receive = receive_some, .fd = fd,
+		.sends = (unsigned int)side, .receives = (unsigned int)(3 - side), .bytes = bytes,
+	};
 }
 
 static void exchange(int fd, uint32_t bytes)
 {
-	struct stream stream = { fd, bytes };
-	pthread_t sender;
+	struct stream stream = end_of(fd, bytes);
 
-	CHECK_EQUAL(pthread_create(&sender, NULL, send_bytes, &stream), 0);
-	receive_bytes(fd, 0, bytes);
-	CHECK_EQUAL(pthread_join(sender, NULL), 0);
+	stream_exchange(&stream);
 }
 
 static int accepted(int protocol, const char *address)
@@ -292,7 +261,7 @@ static void join_both(const char *controller)
 /* Side 1 is the switch of both segments. Side 2 leaves the first one while data flow. */
 static void test_bond(void)
 {
-	struct stream stream = { -1, 4 * BYTES };
+	struct stream stream;
 	pthread_t sender;
 
 	if (side == 1) {
@@ -302,15 +271,15 @@ static void test_bond(void)
 		net_make_link_with("bond", "team", NULL, add_bond_words);
 		join_both("team");
 	}
-	stream.fd = meet(0, INNER);
-	CHECK_EQUAL(pthread_create(&sender, NULL, send_bytes, &stream), 0);
-	receive_bytes(stream.fd, 0, BYTES);
+	stream = end_of(meet(0, INNER), 4 * BYTES);
+	CHECK_EQUAL(pthread_create(&sender, NULL, stream_send, &stream), 0);
+	stream_receive(&stream, 0, BYTES);
 	if (side == 2) {
 		expect_active("eth0");
 		net_configure("eth0", "down");
 		expect_active("eth1");
 	}
-	receive_bytes(stream.fd, BYTES, stream.bytes);
+	stream_receive(&stream, BYTES, stream.bytes);
 	CHECK_EQUAL(pthread_join(sender, NULL), 0);
 	part(stream.fd);
 }

@@ -29,6 +29,7 @@
 #include <outboard/net.h>
 
 #include "client.h"
+#include "stream.h"
 
 #define PORT 7007
 #define PIECE 65536
@@ -70,76 +71,22 @@ static struct sockaddr_in at(const char *address, int port)
 
 /* ---- one end of a connection --------------------------------------------------- */
 
-/* The byte at a place of a stream, so that each loss and each exchange is noticed. */
-static unsigned char expected(uint64_t place, unsigned int stream)
+static long send_some(const struct stream *stream, const void *bytes, size_t size)
 {
-	uint64_t word = (place / 8 + stream) * 0x9e3779b97f4a7c15ull;
-
-	return (unsigned char)(word >> (place % 8 * 8));
+	return ob_sys_sendto_on(stream->context, stream->fd, (void *)bytes, size, MSG_NOSIGNAL,
+				NULL, 0);
 }
 
-struct end {
-	struct ob_instance *instance;
-	int socket;
-	unsigned int sends, receives;	/* numbers of the streams */
-	uint64_t bytes;
-};
-
-static void *send_stream(void *argument)
+static long receive_some(const struct stream *stream, void *bytes, size_t room)
 {
-	const struct end *end = argument;
-	unsigned char *piece = malloc(PIECE);
-	uint64_t done = 0;
-
-	CHECK(piece);
-	while (done < end->bytes) {
-		uint64_t size = end->bytes - done < PIECE ? end->bytes - done : PIECE;
-		uint64_t sent = 0;
-
-		for (uint64_t i = 0; i < size; i++)
-			piece[i] = expected(done + i, end->sends);
-		while (sent < size) {
-			long result = ob_sys_sendto_on(end->instance, end->socket, piece + sent,
-						       size - sent, MSG_NOSIGNAL, NULL, 0);
-
-			CHECK(result > 0);
-			sent += (uint64_t)result;
-		}
-		done += size;
-	}
-	free(piece);
-	return NULL;
+	return ob_sys_recvfrom_on(stream->context, stream->fd, bytes, room, 0, NULL, NULL);
 }
 
-static void *receive_stream(void *argument)
+/* `sends`, `receives`: the numbers of the streams. */
+static struct stream end_of(struct ob_instance *instance, int fd, unsigned int sends,
+			    unsigned int receives, uint64_t bytes)
 {
-	const struct end *end = argument;
-	unsigned char *piece = malloc(PIECE);
-	uint64_t done = 0;
-
-	CHECK(piece);
-	while (done < end->bytes) {
-		long got = ob_sys_recvfrom_on(end->instance, end->socket, piece, PIECE, 0, NULL,
-					      NULL);
-
-		CHECK(got > 0);
-		for (long i = 0; i < got; i++)
-			CHECK_EQUAL(piece[i], expected(done + (uint64_t)i, end->receives));
-		done += (uint64_t)got;
-	}
-	CHECK_EQUAL(done, end->bytes);
-	free(piece);
-	return NULL;
-}
-
-/* Both directions at once. */
-static void exchange(struct end *end)
-{
-	pthread_t sender;
-
-	CHECK_EQUAL(pthread_create(&sender, NULL, send_stream, end), 0);
-	receive_stream(end);
-	CHECK_EQUAL(pthread_join(sender, NULL), 0);
+	return (struct stream){ send_some, receive_some, instance, fd, sends, receives, bytes };
 }
 
 static int listening(struct ob_instance *instance, int port)
@@ -168,31 +115,31 @@ static int connected(struct ob_instance *instance, const char *address, int port
 
 static void *accept_and_exchange(void *argument)
 {
-	struct end *end = argument;
-	int listener = end->socket;
+	struct stream *end = argument;
+	int listener = end->fd;
 
-	end->socket = (int)ob_sys_accept4_on(end->instance, listener, NULL, NULL, 0);
-	CHECK(end->socket >= 0);
-	exchange(end);
-	CHECK_EQUAL(ob_sys_close_on(end->instance, end->socket), 0);
-	CHECK_EQUAL(ob_sys_close_on(end->instance, listener), 0);
+	end->fd = (int)ob_sys_accept4_on(end->context, listener, NULL, NULL, 0);
+	CHECK(end->fd >= 0);
+	stream_exchange(end);
+	CHECK_EQUAL(ob_sys_close_on(end->context, end->fd), 0);
+	CHECK_EQUAL(ob_sys_close_on(end->context, listener), 0);
 	return NULL;
 }
 
 static void transfer(struct ob_instance *a, const char *address, struct ob_instance *b,
 		     uint64_t bytes)
 {
-	struct end server = { a, listening(a, PORT), 1, 2, bytes };
-	struct end client = { b, -1, 2, 1, bytes };
+	struct stream server = end_of(a, listening(a, PORT), 1, 2, bytes);
+	struct stream client = end_of(b, -1, 2, 1, bytes);
 	pthread_t thread;
 
 	CHECK_EQUAL(pthread_create(&thread, NULL, accept_and_exchange, &server), 0);
-	client.socket = connected(b, address, PORT);
+	client.fd = connected(b, address, PORT);
 	printf("connected\n");
 	fflush(stdout);
-	exchange(&client);
+	stream_exchange(&client);
 	CHECK_EQUAL(pthread_join(thread, NULL), 0);
-	CHECK_EQUAL(ob_sys_close_on(b, client.socket), 0);
+	CHECK_EQUAL(ob_sys_close_on(b, client.fd), 0);
 }
 
 /* ---- datagrams --------------------------------------------------------------------- */
@@ -235,7 +182,7 @@ static void datagrams(struct ob_instance *a, const char *address, struct ob_inst
 	CHECK_EQUAL(ob_sys_bind_on(a, echo.socket, (struct sockaddr *)&any, sizeof(any)), 0);
 	CHECK_EQUAL(pthread_create(&thread, NULL, echo_datagrams, &echo), 0);
 	for (int i = 0; i < DATAGRAM_MOST; i++)
-		out[i] = expected((uint64_t)i, 3);
+		out[i] = stream_byte((uint64_t)i, 3);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		CHECK_EQUAL(ob_sys_sendto_on(b, socket, out, (size_t)sizes[i], 0,
 					     (struct sockaddr *)&to, sizeof(to)), sizes[i]);
@@ -340,12 +287,12 @@ static void test_pair(char **words)
 static void test_host(char **words)
 {
 	struct ob_instance *instance = booted(2);
-	struct end end = { instance, -1, 1, 1, strtoull(words[3], NULL, 10) };
+	struct stream end = end_of(instance, -1, 1, 1, strtoull(words[3], NULL, 10));
 
 	add(instance, words[0]);
-	end.socket = connected(instance, words[1], atoi(words[2]));
-	exchange(&end);
-	CHECK_EQUAL(ob_sys_close_on(instance, end.socket), 0);
+	end.fd = connected(instance, words[1], atoi(words[2]));
+	stream_exchange(&end);
+	CHECK_EQUAL(ob_sys_close_on(instance, end.fd), 0);
 	CHECK_EQUAL(ob_halt_on(instance), 0);
 }
 

@@ -13,7 +13,8 @@ from library.test_capi import HERE, LIBRARIES, library_program, run
 
 @pytest.fixture(name="program", scope="module")
 def built(tmp_path_factory):
-    return library_program(str(tmp_path_factory.mktemp("net")), "net_test.c", "client.c")
+    return library_program(str(tmp_path_factory.mktemp("net")), "net_test.c", "stream.c",
+                           "client.c")
 
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4])
@@ -53,9 +54,14 @@ def test_the_host_on_a_tap(program):
         timeout=900)
 
 
+HOST_SOURCES = ("net_host_test.c", "net_host_transfers.c", "net_host_connections.c",
+                "net_host_waits.c", "net_host_options.c", "net_host_bed.c", "stream.c",
+                "client.c")
+
+
 @pytest.mark.parametrize("vcpus", [1, 2, 4])
 def test_sockets_of_the_host(work, vcpus):
-    program = library_program(work, "net_host_test.c", "client.c")
+    program = library_program(work, *HOST_SOURCES)
     run(program, str(vcpus), str(8 << 20), f"hub:{os.path.join(work, 'hub')}",
         LD_LIBRARY_PATH=LIBRARIES, timeout=600)
 
@@ -68,7 +74,7 @@ PROTOCOLS = ("vlan", "vxlan", "wireguard", "bridge", "bond", "ipsec", "mptcp", "
 def built_protocols(tmp_path_factory):
     return library_program(str(tmp_path_factory.mktemp("net")), "net_protocols_test.c",
                            "net_ipsec.c", "net_nftables.c", "net_wireguard.c", "net_links.c",
-                           "net_message.c", "client.c")
+                           "net_message.c", "stream.c", "client.c")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

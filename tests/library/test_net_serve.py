@@ -29,7 +29,7 @@ PORT = 7007
 def built(tmp_path_factory):
     directory = str(tmp_path_factory.mktemp("net"))
     return {"serve": library_program(directory, "net_serve_test.c"),
-            "net": library_program(directory, "net_test.c", "client.c"),
+            "net": library_program(directory, "net_test.c", "stream.c", "client.c"),
             "one": library_program(directory, "net_vhost_user_test.c", "client.c")}
 
 

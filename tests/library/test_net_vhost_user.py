@@ -34,7 +34,8 @@ def built_pair():
 
 @pytest.fixture(name="two", scope="module")
 def built(tmp_path_factory):
-    return library_program(str(tmp_path_factory.mktemp("net")), "net_test.c", "client.c")
+    return library_program(str(tmp_path_factory.mktemp("net")), "net_test.c", "stream.c",
+                           "client.c")
 
 
 @pytest.fixture(name="one", scope="module")
