@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "entries.h"
 
 void client_boot(unsigned int vcpus)
 {
@@ -180,18 +181,6 @@ long client_task_count(void)
 
 	OK(ob_sys_sysinfo(&info));
 	return info.procs;
-}
-
-static long count_entries(const char *path)
-{
-	DIR *directory = opendir(path);
-	long count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
 }
 
 static long count_mappings(void)

@@ -6,13 +6,13 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <outboard/net.h>
 
 #include "client.h"
 #include "dhcp6_server.h"
+#include "lease_cases.h"
 #include "net_links.h"
 #include "threads.h"
 #include "wait_for.h"
@@ -20,16 +20,6 @@
 #define MANAGED 0x80
 #define OTHER 0x40
 #define SERVER 0xfd, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x53
-
-static void expect_failure(const char *changes, int wanted, const char *part)
-{
-	int error = ob_net_configure("eth7", changes);
-
-	if (error != wanted || !strstr(ob_net_error(), part)) {
-		fprintf(stderr, "%s: %d, not %d: %s\n", changes, error, wanted, ob_net_error());
-		_Exit(1);
-	}
-}
 
 static bool has_servers(const char *wanted)
 {
@@ -54,7 +44,7 @@ static void test_lease(void)
 	net_configure("eth7", "dhcp6,dns=10.5.0.99");
 	CHECK(net_has_address("fd00:7::77") && net_is_up("lo"));
 	CHECK(has_servers("nameserver 10.5.0.99\nnameserver fd00:7::53\n"));
-	expect_failure("dhcp6", -EEXIST, "eth7: dhcp6: a client runs already");
+	lease_expect_failure("dhcp6", -EEXIST, "eth7: dhcp6: a client runs already");
 	net_configure("eth7", "down");
 	CHECK(!net_has_address("fd00:7::77"));
 	CHECK(has_servers("nameserver 10.5.0.99\n"));
@@ -111,7 +101,7 @@ static void test_refused_renewal(void)
 static void test_refused(void)
 {
 	dhcp6_server.mode = DHCP6_REFUSE;
-	expect_failure("dhcp6=5", -ETIMEDOUT,
+	lease_expect_failure("dhcp6=5", -ETIMEDOUT,
 		       "eth7: dhcp6: no server has given a lease in 5 seconds");
 	/* It did not ask as fast as it could. */
 	CHECK(dhcp6_server.requests >= 1 && dhcp6_server.requests < 10);
@@ -124,7 +114,7 @@ static void test_silent(void)
 	net_make_dummy("test0");
 	net_configure("test0", "ip=10.6.0.1/24,ip=fd00:6::1/64");
 	dhcp6_server.mode = DHCP6_SILENT;
-	expect_failure("dhcp6=4,ip=10.7.0.1/24", -ETIMEDOUT, "in 4 seconds");
+	lease_expect_failure("dhcp6=4,ip=10.7.0.1/24", -ETIMEDOUT, "in 4 seconds");
 	CHECK(dhcp6_server.solicits >= 1);
 	CHECK(!net_has_address("10.7.0.1") && !net_is_up("eth7"));
 	CHECK(net_has_address("10.6.0.1") && net_has_address("fd00:6::1") && net_is_up("test0"));
@@ -158,7 +148,7 @@ static void test_managed_silent(void)
 	dhcp6_server.flags = MANAGED;
 	dhcp6_server.announces = true;
 	dhcp6_server.mode = DHCP6_SILENT;
-	expect_failure("slaac=5", -ETIMEDOUT, "eth7: dhcp6: no server has given a lease");
+	lease_expect_failure("slaac=5", -ETIMEDOUT, "eth7: dhcp6: no server has given a lease");
 	CHECK(!net_is_up("eth7"));
 	/* An address of the router's network is enough. */
 	dhcp6_server.prefix = true;
@@ -201,55 +191,30 @@ static void test_flags(void)
 	CHECK_EQUAL(dhcp6_server.informations, 0);
 }
 
-static volatile int waiting_task;
-
-static void *wait_for_lease(void *unused)
+static void silence(void)
 {
-	(void)unused;
-	waiting_task = (int)OK(ob_sys_gettid());
-	return (void *)(long)ob_net_configure("eth7", "dhcp6=300");
+	dhcp6_server.mode = DHCP6_SILENT;
 }
+
+static const struct lease_client client = {
+	.word = "dhcp6",
+	.thread = "outboard dhcp6",
+	.start = dhcp6_server_start,
+	.silence = silence,
+	.asked = &dhcp6_server.solicits,
+};
 
 static void test_interrupt(void)
 {
-	pthread_t thread;
-	void *result;
-
-	dhcp6_server.mode = DHCP6_SILENT;
-	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
-	WAIT_FOR(dhcp6_server.solicits > 1, 60);
-	CHECK_EQUAL(ob_interrupt(waiting_task), 0);
-	CHECK(!pthread_join(thread, &result));
-	CHECK_EQUAL((long)result, -EINTR);
-	CHECK(!net_is_up("eth7"));
+	lease_test_interrupt(&client);
 }
 
-/* With a lease, and while a call waits for one. */
 static void test_halt(void)
 {
-	pthread_t thread;
-	void *result;
-
-	net_configure("eth7", "dhcp6");
-	CHECK_EQUAL(threads_named("outboard dhcp6", NULL), 1);
-	CHECK_EQUAL(ob_halt(), 0);
-	CHECK_EQUAL(threads_named("outboard dhcp6", NULL), 0);
-	client_boot(1);
-	dhcp6_server.solicits = 0;
-	dhcp6_server.mode = DHCP6_SILENT;
-	dhcp6_server_start();
-	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
-	WAIT_FOR(dhcp6_server.solicits, 60);
-	CHECK_EQUAL(ob_halt(), 0);
-	CHECK(!pthread_join(thread, &result));
-	CHECK_EQUAL((long)result, -ENODEV);
-	client_boot(1);
+	lease_test_halt(&client);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct lease_case cases[] = {
 	{ "lease", test_lease },	 { "choice", test_choice },
 	{ "renewal", test_renewal },	 { "expiry", test_expiry },
 	{ "refused", test_refused },	 { "refused-renewal", test_refused_renewal },
@@ -262,15 +227,5 @@ static const struct {
 int main(int count, char **arguments)
 {
 	CHECK(count == 2);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (strcmp(cases[i].name, arguments[1]))
-			continue;
-		client_boot(2);
-		dhcp6_server_start();
-		cases[i].run();
-		CHECK_EQUAL(ob_halt(), 0);
-		return 0;
-	}
-	fprintf(stderr, "no such case: %s\n", arguments[1]);
-	return 2;
+	return lease_run(&client, cases, sizeof(cases) / sizeof(cases[0]), arguments[1]);
 }

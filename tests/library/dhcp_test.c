@@ -19,6 +19,7 @@
 
 #include "client.h"
 #include "dhcp_server.h"
+#include "lease_cases.h"
 #include "net_links.h"
 #include "threads.h"
 #include "wait_for.h"
@@ -31,16 +32,6 @@ static void expect_source(const char *destination, const char *wanted)
 	if (strcmp(source, wanted)) {
 		fprintf(stderr, "a packet to %s comes from %s, not %s\n", destination, source,
 			wanted);
-		_Exit(1);
-	}
-}
-
-static void expect_failure(const char *changes, int wanted, const char *part)
-{
-	int error = ob_net_configure("eth7", changes);
-
-	if (error != wanted || !strstr(ob_net_error(), part)) {
-		fprintf(stderr, "%s: %d, not %d: %s\n", changes, error, wanted, ob_net_error());
 		_Exit(1);
 	}
 }
@@ -58,7 +49,7 @@ static void test_lease(void)
 	expect_source("192.0.2.1", "10.5.0.77");
 	CHECK(net_read_file("/etc/resolv.conf", text, sizeof(text)));
 	CHECK(!strcmp(text, "nameserver 10.5.0.53\nnameserver 10.5.0.54\n"));
-	expect_failure("dhcp", -EEXIST, "eth7: dhcp: a client runs already");
+	lease_expect_failure("dhcp", -EEXIST, "eth7: dhcp: a client runs already");
 	net_configure("eth7", "down");
 	CHECK(!net_has_address("10.5.0.77"));
 	CHECK_EQUAL(net_mtu("eth7"), 1500);
@@ -134,15 +125,15 @@ static void test_refused(void)
 	double start = seconds();
 
 	dhcp_server.mode = DHCP_REFUSE;
-	expect_failure("dhcp=3", -ETIMEDOUT,
+	lease_expect_failure("dhcp=3", -ETIMEDOUT,
 		       "eth7: dhcp: no server has given a lease in 3 seconds");
 	CHECK(seconds() - start < 10);
 	/* It did not ask as fast as it could. */
 	CHECK(dhcp_server.discovers < 10);
 	CHECK(!net_is_up("eth7"));
 	dhcp_server.mode = DHCP_SILENT;
-	expect_failure("dhcp=1", -ETIMEDOUT, "in 1 seconds");
-	expect_failure("dhcp=1,ip=10.6.0.1/24", -ETIMEDOUT, "in 1 seconds");
+	lease_expect_failure("dhcp=1", -ETIMEDOUT, "in 1 seconds");
+	lease_expect_failure("dhcp=1,ip=10.6.0.1/24", -ETIMEDOUT, "in 1 seconds");
 	CHECK(!net_has_address("10.6.0.1") && !net_is_up("eth7"));
 	CHECK(!ob_net_configure("lo", "up"));
 	CHECK_EQUAL(ob_net_configure("lo", "dhcp"), -EOPNOTSUPP);
@@ -172,49 +163,27 @@ static void test_descriptors(void)
 	WAIT_FOR(dhcp_server.renewals > 2, 10);
 }
 
-static volatile int waiting_task;
-
-static void *wait_for_lease(void *unused)
+static void silence(void)
 {
-	(void)unused;
-	waiting_task = (int)OK(ob_sys_gettid());
-	return (void *)(long)ob_net_configure("eth7", "dhcp=300");
+	dhcp_server.mode = DHCP_SILENT;
 }
+
+static const struct lease_client client = {
+	.word = "dhcp",
+	.thread = "outboard dhcp",
+	.start = dhcp_server_start,
+	.silence = silence,
+	.asked = &dhcp_server.discovers,
+};
 
 static void test_interrupt(void)
 {
-	pthread_t thread;
-	void *result;
-
-	dhcp_server.mode = DHCP_SILENT;
-	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
-	WAIT_FOR(dhcp_server.discovers > 1, 10);
-	CHECK_EQUAL(ob_interrupt(waiting_task), 0);
-	CHECK(!pthread_join(thread, &result));
-	CHECK_EQUAL((long)result, -EINTR);
-	CHECK(!net_is_up("eth7"));
+	lease_test_interrupt(&client);
 }
 
-/* With a lease, and while a call waits for one. */
 static void test_halt(void)
 {
-	pthread_t thread;
-	void *result;
-
-	net_configure("eth7", "dhcp");
-	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 1);
-	CHECK_EQUAL(ob_halt(), 0);
-	CHECK_EQUAL(threads_named("outboard dhcp", NULL), 0);
-	client_boot(1);
-	dhcp_server.discovers = 0;
-	dhcp_server.mode = DHCP_SILENT;
-	dhcp_server_start();
-	CHECK(!pthread_create(&thread, NULL, wait_for_lease, NULL));
-	WAIT_FOR(dhcp_server.discovers, 10);
-	CHECK_EQUAL(ob_halt(), 0);
-	CHECK(!pthread_join(thread, &result));
-	CHECK_EQUAL((long)result, -ENODEV);
-	client_boot(1);
+	lease_test_halt(&client);
 }
 
 static void test_fork(void)
@@ -309,10 +278,7 @@ static void test_link_goes(void)
 	WAIT_FOR(!threads_named("outboard dhcp", NULL), 10);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
+static const struct lease_case cases[] = {
 	{ "lease", test_lease },	     { "routes", test_routes },
 	{ "renewal", test_renewal },	     { "expiry", test_expiry },
 	{ "refused", test_refused },	     { "refused-renewal", test_refused_renewal },
@@ -325,15 +291,5 @@ static const struct {
 int main(int count, char **arguments)
 {
 	CHECK(count == 2);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		if (strcmp(cases[i].name, arguments[1]))
-			continue;
-		client_boot(2);
-		dhcp_server_start();
-		cases[i].run();
-		CHECK_EQUAL(ob_halt(), 0);
-		return 0;
-	}
-	fprintf(stderr, "no such case: %s\n", arguments[1]);
-	return 2;
+	return lease_run(&client, cases, sizeof(cases) / sizeof(cases[0]), arguments[1]);
 }

@@ -8,7 +8,6 @@
  * No process, descriptor or signal may be left of it.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "entries.h"
 
 #define MB (1ul << 20)
 #define FILE_MEGABYTES 256
@@ -56,14 +56,7 @@ static void filter(void)
 
 static int descriptors(void)
 {
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
+	return (int)count_entries("/proc/self/fd");
 }
 
 static unsigned long huge_megabytes(void)

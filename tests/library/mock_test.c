@@ -5,7 +5,6 @@
  * usage: mock_test IMAGE CASE [FILE]
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "entries.h"
 #include "mock.h"
 
 #define MB (1ul << 20)
@@ -56,14 +56,7 @@ static void stop(void)
 
 static long host_threads(void)
 {
-	DIR *tasks = opendir("/proc/self/task");
-	long count = 0;
-
-	CHECK(tasks);
-	while (readdir(tasks))
-		count++;
-	closedir(tasks);
-	return count - 2;
+	return count_entries("/proc/self/task") - 2;
 }
 
 static void mount_tmpfs(const char *directory, const char *options)

@@ -5,7 +5,6 @@
  * Prints "ready" or the error, then the lines of the log, until standard input ends. At each "f" of
  * the input it forks, and checks that the child has none of the server's descriptors.
  */
-#include <dirent.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <outboard/net.h>
 
 #include "check.h"
+#include "entries.h"
 
 static void say(void *context, const char *line)
 {
@@ -23,14 +23,7 @@ static void say(void *context, const char *line)
 
 static int descriptors(void)
 {
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
+	return (int)count_entries("/proc/self/fd");
 }
 
 static void check_fork(int before)

@@ -13,8 +13,8 @@ LIB = os.path.join(REPOSITORY, "lib")
 @pytest.fixture(name="tester", scope="module")
 def fixture_tester(tmp_path_factory):
     program = library_program(str(tmp_path_factory.mktemp("dhcp")), "dhcp_test.c",
-                              "dhcp_server.c", "net_far_end.c", "net_links.c", "net_message.c",
-                              "client.c")
+                              "dhcp_server.c", "lease_cases.c", "net_far_end.c",
+                              "net_links.c", "net_message.c", "client.c")
 
     def test(*arguments):
         return run(program, *arguments, timeout=120, LD_LIBRARY_PATH=LIBRARIES)

@@ -22,8 +22,8 @@ NETWORK, SERVER = "fd00:9::", "fd00:9::53"
 @pytest.fixture(name="tester", scope="module")
 def fixture_tester(tmp_path_factory):
     program = library_program(str(tmp_path_factory.mktemp("dhcp6")), "dhcp6_test.c",
-                              "dhcp6_server.c", "net_far_end.c", "net_links.c", "net_message.c",
-                              "client.c")
+                              "dhcp6_server.c", "lease_cases.c", "net_far_end.c",
+                              "net_links.c", "net_message.c", "client.c")
 
     def test(*arguments):
         return run(program, *arguments, timeout=600, LD_LIBRARY_PATH=LIBRARIES)

@@ -3,12 +3,12 @@
 #ifndef OUTBOARD_TESTS_VOLUME_CHECK_H
 #define OUTBOARD_TESTS_VOLUME_CHECK_H
 
-#include <dirent.h>
 #include <string.h>
 
 #include <outboard/volume.h>
 
 #include "check.h"
+#include "entries.h"
 
 /* A call must succeed; its message is shown otherwise. */
 #define GOOD(call)                                                                             \
@@ -26,19 +26,6 @@
 		CHECK_EQUAL(call, error);                                                      \
 		CHECK(ob_volume_message()[0]);                                                 \
 	} while (0)
-
-/* The number of entries of a directory of the host. */
-static inline int count_names(const char *path)
-{
-	DIR *directory = opendir(path);
-	int count = 0;
-
-	CHECK(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
 
 static inline struct ob_volume *open_volume(const char *name, const char *key, uint32_t flags)
 {

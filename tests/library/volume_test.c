@@ -160,7 +160,7 @@ static void open_in_vain(const char *name)
 /* The kernels of volumes that are closed, or could not be opened, leave no thread and no file. */
 static void test_nothing_stays(const char *name, const char *key)
 {
-	int files = count_names("/proc/self/fd"), tasks = count_names("/proc/self/task");
+	long files = count_entries("/proc/self/fd"), tasks = count_entries("/proc/self/task");
 
 	for (int round = 0; round < 4; round++) {
 		struct ob_volume *volume = open_volume(name, key, 0);
@@ -169,8 +169,8 @@ static void test_nothing_stays(const char *name, const char *key)
 		GOOD(ob_volume_close(volume));
 		open_in_vain(name);
 	}
-	CHECK_EQUAL(count_names("/proc/self/fd"), files);
-	CHECK_EQUAL(count_names("/proc/self/task"), tasks);
+	CHECK_EQUAL(count_entries("/proc/self/fd"), files);
+	CHECK_EQUAL(count_entries("/proc/self/task"), tasks);
 }
 
 static void *read_often(void *volume)

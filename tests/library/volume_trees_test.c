@@ -167,18 +167,18 @@ static void test_cancelled_before(struct ob_volume *volume, const char *director
 int main(int count, char **arguments)
 {
 	struct ob_volume *volume;
-	int files, tasks = count_names("/proc/self/task");
+	long files, tasks = count_entries("/proc/self/task");
 
 	CHECK_EQUAL(count, 3);
 	volume = open_volume(arguments[1], NULL, OB_VOLUME_WRITABLE);
 	test_copy(volume, arguments[2]);
 	test_archives(volume, arguments[2]);
 	test_image_stays(volume, arguments[1], arguments[2]);
-	files = count_names("/proc/self/fd");
+	files = count_entries("/proc/self/fd");
 	test_cancel(volume, arguments[2]);
 	test_cancelled_before(volume, arguments[2]);
-	CHECK_EQUAL(count_names("/proc/self/fd"), files);
+	CHECK_EQUAL(count_entries("/proc/self/fd"), files);
 	GOOD(ob_volume_close(volume));
-	CHECK_EQUAL(count_names("/proc/self/task"), tasks);
+	CHECK_EQUAL(count_entries("/proc/self/task"), tasks);
 	return 0;
 }
