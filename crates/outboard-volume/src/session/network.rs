@@ -62,10 +62,10 @@ pub(super) struct Network {
     interface: Option<Interface>,
 }
 
-/// Whether the words after the kind of an interface give it an address.
+/// Whether the words after the kind of an interface give it an address. `dhcp6` gives none of IPv4.
 fn has_address(words: &str) -> bool {
     let mut words = words.split(',');
-    words.any(|word| word.starts_with("ip=") || word.starts_with("dhcp"))
+    words.any(|word| matches!(word.split('=').next(), Some("ip" | "dhcp")))
 }
 
 /// The address of a name, IPv4 if it has one.
@@ -277,6 +277,8 @@ mod tests {
         assert_eq!(text(Some("user"), "nfs://[::1]/e"), both);
         let given = "user:slirp,mtu=1400,dhcp";
         assert_eq!(text(Some("user,mtu=1400,dhcp"), "nfs://127.0.0.1/e"), given);
+        let own = "user:slirp,dhcp6,ip=10.0.2.15/24,gw=10.0.2.2";
+        assert_eq!(text(Some("user,dhcp6"), "nfs://127.0.0.1/e"), own);
         assert_eq!(text(Some("host"), "nfs://[::1]/e"), "host");
         let tap = "tap:tap0,ip=10.0.0.2/24";
         assert_eq!(text(Some(tap), "nfs://10.0.0.1/e"), tap);
