@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the DHCP clients of IPv4 (dhcp.c) and IPv6 (dhcp6.c) have in common.
+ * The common part of the DHCP clients of IPv4 (dhcp.c) and IPv6 (dhcp6.c).
  *
  * The first lease comes on the thread of the program that asks for it, so that ob_interrupt() ends
  * the wait. Then a thread of the client's own keeps the lease. The thread has descriptors of its

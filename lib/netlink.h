@@ -20,7 +20,7 @@ struct ob_netlink {
 	char buffer[8192];
 };
 
-/* What hosts shall ask a DHCPv6 server for: addresses, other information. */
+/* A router's flags: hosts ask a DHCPv6 server for addresses, for other information. */
 #define OB_ROUTER_MANAGED 0x40u
 #define OB_ROUTER_OTHER 0x80u
 

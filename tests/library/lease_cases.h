@@ -18,7 +18,7 @@ void lease_expect_failure(const char *words, int wanted, const char *part);
 /* ob_interrupt() ends a call that waits for a lease. */
 void lease_test_interrupt(const struct lease_client *client);
 
-/* A halt ends the client: with a lease, and while a call waits for one. A kernel runs afterwards. */
+/* A halt ends the client: with a lease, and while a call waits for one. Boots again afterwards. */
 void lease_test_halt(const struct lease_client *client);
 
 struct lease_case {

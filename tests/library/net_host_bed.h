@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of the host's sockets share: the kernel and the host as two stacks with the same
- * calls, connections between them, and threads that wait. Link with net_host_bed.c.
+ * The common part of the tests of the host's sockets: the kernel and the host as two stacks with
+ * the same calls, connections between the stacks, and threads that wait. Link with net_host_bed.c.
  */
 #ifndef OUTBOARD_TESTS_NET_HOST_BED_H
 #define OUTBOARD_TESTS_NET_HOST_BED_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the tests of the tap back-end stand on: a tap in a network namespace of its own. The other
- * end of the tap is a packet socket of the host. Links with net_tap_bed.c, and the files that
- * net_port.h names.
+ * The common part of the tests of the tap back-end: a tap in a network namespace of its own. The
+ * other end of the tap is a packet socket of the host. Links with net_tap_bed.c, and the files
+ * that net_port.h names.
  */
 #ifndef OUTBOARD_TESTS_NET_TAP_BED_H
 #define OUTBOARD_TESTS_NET_TAP_BED_H
@@ -21,7 +21,7 @@ extern struct ob_net_port port;
 extern struct ob_net_backend *tap;
 /* Why tap_try_open() failed. */
 extern char tap_error[256];
-/* What is sent, and what tap_keep_last() has received last; with their headers. */
+/* The frame to send, and the last frame that tap_keep_last() received; with their headers. */
 extern unsigned char frame[OB_NET_FRAME_MOST], last[OB_NET_FRAME_MOST];
 extern size_t last_length;
 

@@ -266,15 +266,15 @@ def test_followed_links_end(work):
     write(f"{work}/tree/a/file", "x")
     os.makedirs(f"{work}/tree/a/below")
     os.symlink("..", f"{work}/tree/a/below/up")
-    os.symlink("/", f"{work}/tree/a/root")
+    os.symlink("/", f"{work}/tree/a/top")
     os.symlink("none", f"{work}/tree/a/nowhere")
     os.symlink("self", f"{work}/tree/a/self")
     good("cp", "-a", f"{work}/tree/a", f"{disk}:/")
     result = bad("cp", "-rL", f"{disk}:/a", f"{work}/back", timeout=30,
                  mentions=["a/below/up: the link leads to a directory that contains the link",
-                           "a/nowhere", "a/self", "a/root/a: links lead to it"])
+                           "a/nowhere", "a/self", "a/top/a: links lead to it"])
     assert "interrupted" not in result.err
-    assert set(look(f"{work}/back")) == {"file", "below", "root", "root/lost+found"}
+    assert set(look(f"{work}/back")) == {"file", "below", "top", "top/lost+found"}
     # A link to what holds the destination.
     os.makedirs(f"{work}/tree/b")
     os.symlink("..", f"{work}/tree/b/out")

@@ -626,7 +626,7 @@ int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bit
  * of the host. Other errors are the host's. The caller's interrupts may be off.
  */
 
-/* What a socket is ready for: Linux's numbers of poll(). */
+/* Events of a socket, with Linux's numbers of poll(). */
 enum ob_socket_events {
 	OB_SOCKET_IN = 0x1,
 	OB_SOCKET_PRI = 0x2,

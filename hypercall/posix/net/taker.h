@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who takes the frames of a tap's queue or of a hub's port: its own thread, or a client's thread
- * that waits for the kernel anyway. The latter spares a wake-up by the host.
+ * One thread at a time takes the frames of a tap's queue or of a hub's port: the queue's own, or a
+ * client's thread that waits for the kernel anyway. A client's thread spares a wake-up by the host.
  *
  *   state		the own thread	the taker is
  *   TAKER_THREAD	runs		the own thread

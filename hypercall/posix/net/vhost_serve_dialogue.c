@@ -264,7 +264,7 @@ static const char *start_if_complete(struct ob_serve *s)
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* What a message leads to, besides an answer of its own. */
+/* The effect of a message, besides an answer of its own. */
 enum result { DONE, ANSWERED, REFUSED };
 
 static uint64_t offered(const struct ob_serve *s)

@@ -142,7 +142,7 @@ int ob_vhost_ask(struct ob_vhost_session *session, enum ob_vhost_request request
 
 /* ---- the front-end: the dialogue ---------------------------------------- */
 
-/* What the back-end needs to know of a queue. */
+/* A queue, as the front-end describes it to the back-end. */
 struct ob_vhost_queue {
 	struct ob_vhost_rings rings;
 	uint32_t size;

@@ -36,8 +36,8 @@ static bool ob_is_wildcard(const struct sockaddr *address, int size)
 }
 
 /*
- * Code of the kernel binds like that to be called back, as the client of NFS 4.0. That is no reason
- * to open a port of the host to everybody: it gets a socket that nobody reaches.
+ * Code of the kernel binds like that to be called back, as the client of NFS 4.0. A port of the
+ * host would be open to everybody, so that code gets a socket that nobody reaches.
  */
 static bool ob_is_for_callbacks(const struct sock *sk, const struct sockaddr *address, int size)
 {
@@ -206,7 +206,7 @@ static int ob_await_accept(struct ob_socket *socket, int flags)
 	return error ?: number;
 }
 
-/* What a connection takes over from the socket that listens. */
+/* A connection inherits these settings of the socket that listens. */
 static void ob_inherit(struct sock *sk, const struct sock *from)
 {
 	sk->sk_rcvtimeo = from->sk_rcvtimeo;

@@ -247,7 +247,7 @@ static u32 ob_wanted(const struct ob_socket *socket, enum ob_followed option)
 	}
 }
 
-/* What the host refuses does not keep kernel code from its connection. */
+/* The host may refuse an option. The connection of the kernel code goes on without the option. */
 void ob_socket_follow(struct ob_socket *socket)
 {
 	enum ob_followed option;

@@ -133,7 +133,7 @@ pub enum Sandbox {
     Entered {
         /// The command opens more files after the boot.
         files: bool,
-        /// What the command does to reach servers.
+        /// The system calls on sockets that the command needs.
         sockets: SocketCalls,
     },
 }
