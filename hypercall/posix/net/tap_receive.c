@@ -18,7 +18,8 @@
  * it waits for. Where frames come, such threads most often come again soon. So the tap stays with
  * them in between, and no frame wakes the queue's thread. If none has looked for 250 us, the
  * queue's thread reads. A thread that goes to sleep has looked last: the next frame then wakes the
- * queue's thread.
+ * queue's thread. The queue's thread leaves the tap to a thread that wants to look, also while more
+ * frames come: a stream is received faster by the thread that reads it than by two.
  *
  * A frame that is longer than its buffers would lose its end: the host drops the rest and reports
  * no error. So a thread waits for the largest frame's room before it reads. If the kernel's ring
@@ -139,8 +140,8 @@ static enum outcome spin(struct ob_tap_queue *queue)
 }
 
 /*
- * Receives until the tap is empty, or not to be read now. Sets *received if there was a frame.
- * False: the thread should end.
+ * Receives until the tap is empty, or not to be read now, or a thread wants to poll, which has got
+ * frames. Sets *received if there was a frame. False: the thread should end.
  */
 static bool receive_all(struct ob_tap_queue *queue, bool *received)
 {
@@ -154,6 +155,8 @@ static bool receive_all(struct ob_tap_queue *queue, bool *received)
 		if (!is_readable(queue))
 			break;
 		outcome = receive_batch(queue, outcome == NO_ROOM, received);
+		if (*received && ob_taker_is_polled(&queue->taker))
+			break;
 		if (outcome == EMPTY && *received)
 			outcome = spin(queue);
 	}
