@@ -4,12 +4,14 @@ names.
 """
 
 import os
+import signal
 import subprocess
 
 import pytest
 
 from support import host, images, program
 from support.images import MEGABYTE
+from support.processes import wait_until_it_waits
 from support.program import good
 
 
@@ -55,6 +57,71 @@ def test_a_copy_goes_into_a_pipe(work, image, script, name):
     with open(os.path.join(work, "tree", name), "rb") as stream:
         assert found == stream.read()
     assert os.lstat("/dev/stdout").st_ino == before.st_ino
+
+
+@pytest.fixture
+def full(work):
+    """An image of more than a pipe holds, in bytes and in names."""
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    images.write_noise(os.path.join(tree, "big"), 12)
+    images.write_noise(os.path.join(tree, "small"), 1)
+    for number in range(900):
+        with open(os.path.join(tree, f"{number:0200}"), "wb"):
+            pass
+    return images.make_ext4_of(os.path.join(work, "full.img"), tree, 40)
+
+
+# Those with a path end at a walk or a read, the others at a volume.
+WRITERS = ("cat {0}:/big", "cat {0}:/small", "tar-out {0}:/", "tar-out -z {0}:/", "ls -lR {0}:/",
+           "find {0}:/", "ls --json {0}:/", "cp {0}:/big /dev/stdout", "cp -rv {0}:/ {1}/copied",
+           "tar-out {0}:/ -f {1}/fifo")
+
+
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_one_signal_ends_a_wait_for_the_reader(work, full, command, number):
+    fifo = os.path.join(work, "fifo")
+    os.mkfifo(fifo)
+    held = os.open(fifo, os.O_RDWR)
+    words = program.command(*command.format(full, work).split())
+    with subprocess.Popen(["env", "--default-signal", *words], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as running:
+        try:
+            wait_until_it_waits(running.pid, number)
+            running.send_signal(number)
+            assert running.wait(60) == 128 + number, running.stderr.read()
+        finally:
+            running.kill()
+            os.close(held)
+    images.check_unmounted_ext4(full)
+
+
+def test_the_bytes_of_a_volume_wait_for_a_reader(work, full):
+    with open(full, "rb") as stream:
+        whole = stream.read()
+    disk = images.partitioned(f"{work}/disk.img", "label: gpt\nstart=1MiB\n", {2048: full}, 48)
+    for words in (("cat", f"{disk}@1"), ("cp", f"{disk}@1", "-")):
+        with subprocess.Popen(program.command(*words), stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as running:
+            wait_until_it_waits(running.pid, signal.SIGTERM)
+            running.terminate()
+            assert running.wait(60) == 128 + signal.SIGTERM, running.stderr.read()
+            # No byte is wrong or missing before the end.
+            said = running.stdout.read()
+            assert said and whole.startswith(said)
+
+
+def test_a_reader_that_sets_its_pipe_to_nonblocking(full):
+    """All bytes arrive, however slowly they are read."""
+    source, target = os.pipe()
+    os.set_blocking(target, False)
+    with subprocess.Popen(program.command("cat", f"{full}:/big"), stdout=target) as running:
+        os.close(target)
+        with open(source, "rb") as stream:
+            found = stream.read()
+        assert running.wait(60) == 0
+    assert len(found) == 12 * MEGABYTE
 
 
 def test_archives(work, image):

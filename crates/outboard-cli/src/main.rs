@@ -65,7 +65,10 @@ fn run() -> ExitCode {
     if let Err(error) = interrupt::catch() {
         return end(Err(error));
     }
-    let mut output = arguments.command.output();
+    let mut output = match arguments.command.output() {
+        Ok(output) => output,
+        Err(error) => return end(Err(error)),
+    };
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
     if options.no_sandbox && !access.images.is_empty() {
@@ -107,7 +110,7 @@ fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
         let mut names = words.iter().skip(1).filter_map(|word| word.to_str());
         let output = Output::json(names.find_map(Command::name_of), JsonLayout::Document);
         // The error is on standard error already, and has its exit code.
-        let _ = output.end(Err(usage(other)));
+        let _ = output.and_then(|output| output.end(Err(usage(other))));
     }
 }
 

@@ -8,13 +8,16 @@ pub use json::JsonLayout;
 use outboard::has_no_output;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::keep_reports;
+use outboard_volume::stream_output::StreamOutput;
 use serde::Serialize;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 /// Buffered standard output whose errors become the command's.
 pub struct Output {
-    writer: BufWriter<Stdout>,
+    writer: BufWriter<StreamOutput>,
+    interrupt: Interrupt,
     terminal: bool,
     /// `None`: the output is text.
     json: Option<Json>,
@@ -26,10 +29,7 @@ pub trait Print: Serialize {
 }
 
 pub fn check(result: io::Result<()>) -> Result<()> {
-    result.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::READER_GONE,
-        _ => Error::failed("cannot write to standard output", &error),
-    })
+    result.map_err(|error| Error::of_output("standard output", &error))
 }
 
 /// An error if standard output was closed when the program was started.
@@ -42,23 +42,24 @@ pub fn check_open() -> Result<()> {
 
 impl Output {
     /// Text.
-    pub fn new() -> Self {
-        let stdout = io::stdout();
-        let terminal = stdout.is_terminal();
-        Self {
+    pub fn new() -> Result<Self> {
+        let interrupt = Interrupt::if_guarded();
+        let stdout = StreamOutput::standard(&interrupt)?;
+        Ok(Self {
             writer: BufWriter::with_capacity(1 << 16, stdout),
-            terminal,
+            interrupt,
+            terminal: io::stdout().is_terminal(),
             json: None,
-        }
+        })
     }
 
     /// JSON. `command`: its name, if the command line names one.
-    pub fn json(command: Option<&'static str>, layout: JsonLayout) -> Self {
+    pub fn json(command: Option<&'static str>, layout: JsonLayout) -> Result<Self> {
         keep_reports();
-        Self {
+        Ok(Self {
             json: Some(Json::new(command, layout)),
-            ..Self::new()
-        }
+            ..Self::new()?
+        })
     }
 
     pub fn is_json(&self) -> bool {
@@ -79,7 +80,8 @@ impl Output {
 
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         check_open()?;
-        check(self.writer.write_all(bytes))
+        let written = self.writer.write_all(bytes);
+        self.check(written)
     }
 
     pub fn line(&mut self, line: impl AsRef<[u8]>) -> Result<()> {
@@ -121,7 +123,16 @@ impl Output {
     }
 
     pub fn flush(&mut self) -> Result<()> {
-        check(self.writer.flush())
+        let written = self.writer.flush();
+        self.check(written)
+    }
+
+    /// The error of a write. One that waited for the reader ends with an interrupt.
+    fn check(&self, written: io::Result<()>) -> Result<()> {
+        match written {
+            Ok(()) => Ok(()),
+            failed => self.interrupt.check().and_then(|()| check(failed)),
+        }
     }
 
     /// Ends the output of a command that ended with `result`. Returns `result`, or an error of the

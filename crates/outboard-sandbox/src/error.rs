@@ -106,6 +106,14 @@ impl Error {
         Error::from(Failure::of(error).after(what))
     }
 
+    /// The output `name` cannot be written.
+    pub fn of_output(name: &str, error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Error::READER_GONE,
+            _ => Error::failed(format!("cannot write to {name}"), error),
+        }
+    }
+
     /// `what` failed on the file at `path`, for the reason that `error` gives. `path`: as the user
     /// would write it.
     pub fn of_file(what: &str, path: Vec<u8>, error: &io::Error) -> Self {

@@ -96,7 +96,8 @@ impl Interrupt {
         }
     }
 
-    /// For a wait during which a [`Guard`] lives. It changes nothing for the work after the wait.
+    /// For a wait after which a signal does what it does without the wait. Only where a signal does
+    /// not end the process is there something to ask.
     pub fn if_guarded() -> Self {
         Self {
             polls: true,

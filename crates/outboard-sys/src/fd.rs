@@ -8,7 +8,7 @@
 use crate::control::{Control, CONTROL_SIZE};
 use crate::entries::Entries;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
-use libc::{c_int, c_long, c_uint};
+use libc::{c_int, c_long, c_short, c_uint};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::MaybeUninit;
@@ -326,10 +326,39 @@ impl Fd {
     /// Waits until there is something to read, or the end, but not longer than this. `false`: the
     /// time is over, or a signal came.
     pub fn wait_to_read(&self, milliseconds: c_int) -> io::Result<bool> {
+        self.wait_for(libc::POLLIN, milliseconds)
+    }
+
+    /// Waits until there is room to write, or the reader has gone, but not longer than this.
+    /// `false`: the time is over, or a signal came.
+    pub fn wait_to_write(&self, milliseconds: c_int) -> io::Result<bool> {
+        self.wait_for(libc::POLLOUT, milliseconds)
+    }
+
+    fn wait_for(&self, events: c_short, milliseconds: c_int) -> io::Result<bool> {
         let limit = Duration::from_millis(milliseconds.max(0) as u64);
-        match self.poll(libc::POLLIN, Some(limit)) {
+        match self.poll(events, Some(limit)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
             events => Ok(events? != 0),
+        }
+    }
+
+    /// Bytes that a write takes without waiting after [`Fd::wait_to_write`], if nobody else writes:
+    /// `PIPE_BUF`, or all that an empty pipe holds.
+    pub fn room(&self) -> usize {
+        let mut waiting: c_int = 0;
+        // SAFETY: the kernel writes one int.
+        let asked = unsafe {
+            self.call(
+                libc::SYS_ioctl,
+                [libc::FIONREAD as usize, pointer_mut(&mut waiting), 0, 0, 0],
+            )
+        };
+        // SAFETY: has only numbers as its arguments. Fails for all that is no pipe.
+        let size = unsafe { self.call(libc::SYS_fcntl, [libc::F_GETPIPE_SZ as usize, 0, 0, 0, 0]) };
+        match (asked, size) {
+            (Ok(_), Ok(size)) if waiting == 0 => size.max(libc::PIPE_BUF),
+            _ => libc::PIPE_BUF,
         }
     }
 

@@ -77,6 +77,8 @@ pub mod snapshots;
 #[doc(hidden)]
 pub mod standard_input;
 #[doc(hidden)]
+pub mod stream_output;
+#[doc(hidden)]
 pub mod temporary;
 #[doc(hidden)]
 pub mod tool_volume;

@@ -15,8 +15,9 @@ use outboard_transfer::stream::{read_in_order, ReadError, LARGE};
 use outboard_transfer::volume_bytes::{self, End};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
+use outboard_volume::stream_output::StreamOutput;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 
 /// Large enough that calls cost nothing, small enough to stay in a processor's cache.
 const BUFFER: usize = 128 * 1024;
@@ -34,14 +35,13 @@ pub struct CatArgs {
 
 pub fn run(options: &CatArgs, session: &mut Session) -> Result<()> {
     check_open()?;
-    let output =
-        Fd::standard(1).map_err(|error| Error::failed("cannot use standard output", &error))?;
     let sources = find_sources(options, session)?;
     let interrupt = session.catch_interrupts();
+    let mut output = StreamOutput::standard(&interrupt)?;
     let mut failures = Failures::default();
     for source in &sources {
         let part = match source {
-            CatSource::Place(place) => one(session, place, &output, &interrupt),
+            CatSource::Place(place) => one(session, place, &mut output, &interrupt),
             CatSource::Volume(name) => volume(session, name),
         };
         failures.take(part)?;
@@ -93,12 +93,17 @@ impl From<ReadError> for Problem {
     }
 }
 
-fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt) -> Result<()> {
+fn one(
+    session: &mut Session,
+    place: &Place,
+    output: &mut StreamOutput,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let id = session.open(place, false)?;
     let threads = session.vcpus();
     let tree = session.tree(id);
     let open = || tree.open_fd(place.path(), libc::O_RDONLY | libc::O_NONBLOCK, 0);
-    let write = |bytes: &[u8]| put(output, bytes, interrupt).map_err(Problem::Writing);
+    let mut write = |bytes: &[u8]| put(output, bytes, interrupt).map_err(Problem::Writing);
     let result = open()
         .and_then(|file| match file.stat()? {
             stat if matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => {
@@ -110,13 +115,13 @@ fn one(session: &mut Session, place: &Place, output: &Fd, interrupt: &Interrupt)
         .map_err(Problem::Reading)
         .and_then(|(size, file)| {
             if size < LARGE as i64 {
-                return read_small(&file, write);
+                return read_small(&file, &mut write);
             }
             let mut files = vec![file];
             while files.len() < threads as usize {
                 files.push(open().map_err(Problem::Reading)?);
             }
-            read_in_order(&files, write)
+            read_in_order(&files, &mut write)
         });
     match result {
         Ok(()) => Ok(()),
@@ -138,12 +143,14 @@ fn read_small(
     }
 }
 
-fn put(output: &Fd, bytes: &[u8], interrupt: &Interrupt) -> Result<()> {
+fn put(output: &mut StreamOutput, bytes: &[u8], interrupt: &Interrupt) -> Result<()> {
+    let written = match interrupt.asked() {
+        true => Ok(()),
+        false => output.write_all(bytes),
+    };
+    // A write that waits for the reader has an error of its own then.
     if interrupt.asked() {
         return Err(Error::Interrupted("interrupted".to_owned()));
     }
-    output.write_all(bytes).map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::READER_GONE,
-        _ => Error::failed("cannot write to standard output", &error),
-    })
+    written.map_err(|error| Error::of_output("standard output", &error))
 }

@@ -361,7 +361,7 @@ impl Command {
     }
 
     /// Its output, before it begins.
-    pub fn output(&self) -> Output {
+    pub fn output(&self) -> Result<Output> {
         match self.form() {
             (name, layout, true) => Output::json(Some(name), layout),
             (_, _, false) => Output::new(),

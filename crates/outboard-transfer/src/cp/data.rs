@@ -4,7 +4,8 @@
 use super::copy::{Copier, CopyFailure};
 use crate::stream::LARGE;
 use outboard::Fd;
-use std::io;
+use outboard_volume::stream_output::StreamOutput;
+use std::io::{self, Write};
 
 /// Bytes of one read or write.
 const CHUNK: usize = 1 << 20;
@@ -177,7 +178,10 @@ pub fn copy_data(
 ) -> Result<(), CopyFailure> {
     let size = stat.st_size.max(0) as u64;
     if target.system().is_host() && target.seek(0, libc::SEEK_CUR).is_err() {
-        return copy_stream(copier, buffer, source, target, size);
+        let pipe = target.duplicate();
+        let pipe = pipe.and_then(|pipe| StreamOutput::new(pipe, copier.interrupt));
+        let mut pipe = pipe.map_err(CopyFailure::Writing)?;
+        return copy_stream(copier, buffer, source, size, |bytes| pipe.write_all(bytes));
     }
     if may_have_holes(source, stat) {
         if let Some(first) = find_holes(source, size) {
@@ -191,16 +195,19 @@ pub fn copy_data(
         let mut transfer = DataCopy::new(source, target, size);
         return copy_range(copier, buffer, &mut transfer, 0, size);
     }
-    copy_stream(copier, buffer, source, target, size)
+    copy_stream(copier, buffer, source, size, |bytes| {
+        target.write_all(bytes)
+    })
 }
 
-/// Copies from start to end: a small file, or one whose size is known only at its end.
+/// Copies from start to end: a small file, or one whose size is known only at its end. `write`
+/// writes all that it gets.
 fn copy_stream(
     copier: &Copier,
     buffer: &mut Buffer,
     source: &Fd,
-    target: &Fd,
     size: u64,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<(), CopyFailure> {
     let mut done = 0;
     loop {
@@ -213,9 +220,11 @@ fn copy_stream(
         if length == 0 {
             return Ok(());
         }
-        target
-            .write_all(&buffer.bytes[..length])
-            .map_err(CopyFailure::Writing)?;
+        write(&buffer.bytes[..length]).map_err(|error| match copier.stopped() {
+            // A write that waits for a reader has an error of its own then.
+            true => CopyFailure::Stopped,
+            false => CopyFailure::Writing(error),
+        })?;
         done += length as u64;
         copier.report.count_bytes(length as u64);
         if size > 0 && done >= size {

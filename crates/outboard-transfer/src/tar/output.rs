@@ -12,9 +12,11 @@ use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
+use outboard_volume::stream_output::StreamOutput;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,11 +38,8 @@ impl ArchiveOutput {
         }
     }
 
-    fn failed(&self, error: &io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::READER_GONE,
-            _ => Error::failed(format!("cannot write to {}", self.name), error),
-        }
+    fn stream(&self, interrupt: &Interrupt) -> io::Result<StreamOutput> {
+        StreamOutput::new(Fd::from(OwnedFd::from(self.file.try_clone()?)), interrupt)
     }
 }
 
@@ -157,10 +156,12 @@ pub(crate) fn pack_from(
     };
     let target = open()?;
     let threads = source.threads;
-    let written = Compressor::new(format, &target.file, threads).and_then(|mut output| {
+    let write = |stream| {
+        let mut output = Compressor::new(format, stream, threads)?;
         pack(&packed, starts, threads, &mut output)?;
-        output.finish()?.flush()
-    });
+        output.finish().map(drop)
+    };
+    let written = target.stream(interrupt).and_then(write);
     report.print_losses();
     if interrupt.asked() {
         target.remove();
@@ -169,7 +170,7 @@ pub(crate) fn pack_from(
     }
     if let Err(error) = written {
         target.remove();
-        return Err(target.failed(&error));
+        return Err(Error::of_output(&target.name, &error));
     }
     match report.failures() {
         0 => Ok(()),

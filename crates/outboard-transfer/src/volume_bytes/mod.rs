@@ -91,8 +91,8 @@ pub fn copy(
     }
     let mut output = match (&device, target) {
         (Some(device), _) => BytesTarget::volume(device)?,
-        (None, End::File(path)) => BytesTarget::file(session, path, force)?,
-        (None, _) => BytesTarget::standard()?,
+        (None, End::File(path)) => BytesTarget::file(session, path, force, &interrupt)?,
+        (None, _) => BytesTarget::standard(&interrupt)?,
     };
     check_size(&input, &output)?;
     if let (Some(device), false) = (&device, force) {
@@ -205,7 +205,7 @@ fn transfer(
     });
     match copied {
         Ok(()) => Ok(()),
-        // A read that waits for a pipe has an error of its own then.
+        // A read or a write that waits for a pipe has an error of its own then.
         Err(_) if interrupt.asked() => Err(Error::Interrupted(format!(
             "interrupted: {}",
             output.state()

@@ -4,9 +4,11 @@
 use super::{both, shown, Device};
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::session::Session;
+use outboard_volume::stream_output::StreamOutput;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -17,14 +19,19 @@ const FILE_GRAIN: usize = 4 << 10;
 const DEVICE_GRAIN: usize = 64 << 10;
 static ZEROS: [u8; DEVICE_GRAIN] = [0; DEVICE_GRAIN];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Takes every byte in order.
-    Stream,
+    Stream(StreamOutput),
     /// An empty file: what is not written is zero.
     Empty,
     /// A block device: what is not written stays.
     Device,
+}
+
+impl Kind {
+    fn stream(file: &Fd, interrupt: &Interrupt) -> io::Result<Self> {
+        StreamOutput::new(file.duplicate()?, interrupt).map(Self::Stream)
+    }
 }
 
 /// An open target.
@@ -48,13 +55,6 @@ impl Drop for BytesTarget {
     }
 }
 
-fn cannot_write(shown: &str, error: &io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Error::READER_GONE,
-        _ => Error::failed(format!("cannot write to {shown}"), error),
-    }
-}
-
 impl BytesTarget {
     fn new(shown: String, file: Fd, kind: Kind, limit: Option<u64>) -> Self {
         Self {
@@ -71,20 +71,27 @@ impl BytesTarget {
     pub(super) fn volume(device: &Device) -> Result<Self> {
         let shown = device.shown.clone();
         let opened = device.device.open_as(true);
-        let file = opened.map_err(|error| cannot_write(&shown, &error))?;
+        let file = opened.map_err(|error| Error::of_output(&shown, &error))?;
         Ok(Self::new(shown, file, Kind::Device, Some(device.size()?)))
     }
 
-    pub fn standard() -> Result<Self> {
+    pub fn standard(interrupt: &Interrupt) -> Result<Self> {
         let shown = "standard output".to_owned();
-        let file = Fd::standard(1).map_err(|error| cannot_write(&shown, &error))?;
-        Ok(Self::new(shown, file, Kind::Stream, None))
+        let failed = |error| Error::of_output(&shown, &error);
+        let file = Fd::standard(1).map_err(failed)?;
+        let kind = Kind::stream(&file, interrupt).map_err(failed)?;
+        Ok(Self::new(shown, file, kind, None))
     }
 
-    /// A file of the host, new or overwritten.
-    pub fn file(session: &Session, path: &Path, force: bool) -> Result<Self> {
+    /// A file of the host, new or overwritten. `interrupt` ends a write that waits for a reader.
+    pub fn file(
+        session: &Session,
+        path: &Path,
+        force: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
         let shown = shown(path);
-        let failed = |error| cannot_write(&shown, &error);
+        let failed = |error| Error::of_output(&shown, &error);
         let mut new = File::options();
         let mode = 0o666 & !session.umask();
         let new = new.write(true).mode(mode).create_new(true).open(path);
@@ -99,7 +106,7 @@ impl BytesTarget {
         let kind = match file.stat().map_err(failed)?.st_mode & libc::S_IFMT {
             libc::S_IFREG => Kind::Empty,
             libc::S_IFBLK => Kind::Device,
-            _ => Kind::Stream,
+            _ => Kind::stream(&file, interrupt).map_err(failed)?,
         };
         let limit = match kind {
             Kind::Device => Some(file.seek(0, libc::SEEK_END).map_err(failed)?),
@@ -127,7 +134,7 @@ impl BytesTarget {
     /// The state of the target so far.
     pub fn state(&self) -> String {
         let bytes = both(self.position);
-        match (self.kind, &self.incomplete) {
+        match (&self.kind, &self.incomplete) {
             (_, Some(_)) => format!("{} is removed", self.shown),
             (Kind::Device, None) => format!("its first {bytes} are overwritten"),
             (_, None) => format!("{bytes} are written to {}", self.shown),
@@ -136,12 +143,12 @@ impl BytesTarget {
 
     /// Writes what comes next. All pieces but the last are multiples of what can be discarded.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let done = match self.kind {
-            Kind::Stream => self.file.write_all(bytes),
+        let done = match &mut self.kind {
+            Kind::Stream(stream) => stream.write_all(bytes),
             Kind::Empty => self.write_runs(bytes, FILE_GRAIN),
             Kind::Device => self.write_runs(bytes, DEVICE_GRAIN),
         };
-        done.map_err(|error| cannot_write(&self.shown, &error))?;
+        done.map_err(|error| Error::of_output(&self.shown, &error))?;
         self.position += bytes.len() as u64;
         Ok(())
     }
@@ -166,7 +173,7 @@ impl BytesTarget {
     }
 
     fn write_zeros(&self, zeros: &[u8], offset: u64) -> io::Result<()> {
-        if self.kind == Kind::Empty {
+        if matches!(self.kind, Kind::Empty) {
             return Ok(());
         }
         let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -178,7 +185,7 @@ impl BytesTarget {
     /// Ends the copy. Returns how many bytes were written.
     pub fn finish(&mut self) -> Result<u64> {
         let done = match self.kind {
-            Kind::Stream => Ok(()),
+            Kind::Stream(_) => Ok(()),
             Kind::Empty => self.file.truncate(self.position),
             Kind::Device => self.file.sync(),
         };

@@ -161,7 +161,7 @@ impl<'a> Prompt<'a> {
                         .to_owned(),
                 ));
             }
-            let mut output = command.output();
+            let mut output = command.output()?;
             let done = command.run(self.session, &mut output);
             output.end(done)?;
         }
@@ -169,7 +169,7 @@ impl<'a> Prompt<'a> {
     }
 
     fn tell_directory(&self) -> Result<()> {
-        let mut output = Output::new();
+        let mut output = Output::new()?;
         let path = self.here.directory.as_os_str().as_bytes();
         output.line(name(path, output.is_terminal()))?;
         output.flush()
@@ -248,7 +248,7 @@ fn editor(prompt: Prompt) -> Result<LineEditor> {
 }
 
 fn help() -> Result<()> {
-    let mut output = Output::new();
+    let mut output = Output::new()?;
     output.bytes(HELP.as_bytes())?;
     output.line("\nCommands:")?;
     for command in places::commands() {
