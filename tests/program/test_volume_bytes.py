@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from support import host, images, luks, program
+from support import host, images, json_output, luks, program
 from support.images import MEGABYTE, contents
 from support.program import bad, good, run
 
@@ -192,6 +192,37 @@ def test_what_is_encrypted(work, disk, ext4):
     assert is_same(inner[:8 * MEGABYTE], read(small))
     assert is_same(good(*keyed, "cat", f"{disk}@2:/noise").raw, read(f"{work}/tree/noise"))
     assert is_same(good("cat", f"{disk}@2").raw[:6], b"LUKS\xba\xbe")
+
+
+@pytest.mark.needs("cryptsetup", "qemu-img")
+def test_an_image_that_is_encrypted_as_a_whole(work, ext4):
+    """Its bytes are the contents, and a key is needed: without one they are the file's."""
+    key, other = f"{work}/key", f"{work}/other"
+    for path, text in ((key, "secret"), (other, "wrong")):
+        with open(path, "w", encoding="ascii") as stream:
+            stream.write(text)
+    before, raw, volume = read(ext4), f"{work}/luks.img", f"{work}/luks.qcow2"
+    os.rename(ext4, raw)
+    luks.encrypt(raw, key)
+    host.run("qemu-img", "convert", "-O", "qcow2", raw, volume)
+    keyed = ("--key-file", key)
+    for image in (raw, volume):
+        inner = good(*keyed, "cat", image).raw
+        assert is_same(inner[:len(before)], before)
+        out = f"{work}/out.img"
+        good(*keyed, "cp", image, out)
+        assert is_same(inner, read(out))
+        os.unlink(out)
+        for words in (("cat", image), ("cp", image, out)):
+            bad(*words, mentions=("--key-file", f"{image}:/PATH"))
+            bad("--key-file", other, *words, mentions=(image, "key"))
+            assert not os.path.exists(out)
+    end = json_output.end(run("cp", "--json", raw, f"{work}/out.img"))
+    error, = end["errors"]
+    assert error["kind"] == "key-needed" and error["path"] == raw
+    # Other files still need a place.
+    bad("cp", f"{work}/key", f"{work}/copy", code=2, mentions=("IMAGE:/PATH",))
+    bad("cat", f"{work}/key", code=2, mentions=("is not a place",))
 
 
 @pytest.mark.needs("qemu-img")

@@ -2,7 +2,7 @@
 //! `outboard cat`.
 
 use crate::commands::image_place;
-use crate::commands::operands::{expand_places, volume_operand};
+use crate::commands::operands::{encrypted_image, expand_places, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
@@ -57,9 +57,12 @@ enum CatSource {
 }
 
 fn find_sources(options: &CatArgs, session: &mut Session) -> Result<Vec<CatSource>> {
-    let understand = |operand: &OsStr| match volume_operand(operand) {
+    let mut understand = |operand: &OsStr| match volume_operand(operand) {
         Some(name) => Ok(CatSource::Volume(name)),
-        None => image_place(operand).map(CatSource::Place),
+        None => match encrypted_image(session, operand)? {
+            Some(name) => Ok(CatSource::Volume(name)),
+            None => image_place(operand).map(CatSource::Place),
+        },
     };
     let understood = options.places.iter().map(|operand| understand(operand));
     let understood = understood.collect::<Result<Vec<CatSource>>>()?;

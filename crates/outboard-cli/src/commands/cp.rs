@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard cp`: copies files between any two trees, of images or of the host.
 
-use crate::commands::operands::{expand_places, volume_operand};
+use crate::commands::operands::{encrypted_image, expand_places, volume_operand};
 use crate::commands::verbose::StdoutNamePrinter;
 use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
 use crate::output::Output;
@@ -81,6 +81,9 @@ impl CpArgs {
             return access_to(&ends);
         }
         let mut access = HostAccess::default();
+        if let Some((source, _)) = self.host_pair() {
+            access.add(uses_image(&ImageName::find(source), false));
+        }
         for (index, operand) in self.places.iter().enumerate() {
             let last = index + 1 == self.places.len();
             access.add(uses(&Place::find(operand), last));
@@ -108,6 +111,16 @@ impl CpArgs {
         let ends = [end(source)?, end(target)?];
         let is_volume = |end: &End| matches!(end, End::Volume(_));
         ends.iter().any(is_volume).then_some(ends)
+    }
+
+    /// Two paths of the host, which cp refuses unless the first one is an encrypted image.
+    fn host_pair(&self) -> Option<(&OsString, End)> {
+        let [source, target] = self.places.as_slice() else {
+            return None;
+        };
+        let is_host = |operand: &OsString| matches!(Place::find(operand), Place::Host(_));
+        let is_pair = !self.force && is_host(source) && is_host(target);
+        is_pair.then(|| (source, End::of_host(target)))
     }
 
     /// Whether there are options that are about files.
@@ -191,6 +204,11 @@ fn copy_volume(
 pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     if let Some(ends) = options.ends() {
         return copy_volume(options, session, &ends, output);
+    }
+    if let Some((source, target)) = options.host_pair() {
+        if let Some(name) = encrypted_image(session, source)? {
+            return copy_volume(options, session, &[End::Volume(name), target], output);
+        }
     }
     let mut places: Vec<Place> = options
         .places

@@ -30,6 +30,30 @@ pub fn volume_operand(operand: &OsStr) -> Option<ImageName> {
     image_operand(operand).filter(is_volume)
 }
 
+/// The image that an operand names, if all of it is one encrypted volume: then its bytes are the
+/// volume's contents. An error without a key: the encrypted bytes are those of the file.
+pub fn encrypted_image(session: &mut Session, operand: &OsStr) -> Result<Option<ImageName>> {
+    let Some(name) = image_operand(operand).filter(|name| name.partition.is_none()) else {
+        return Ok(None);
+    };
+    let Ok(image) = session.image(&name.file) else {
+        // The caller's error, that it is no place, is the nearer one.
+        return Ok(None);
+    };
+    if image.partitions().is_some() || !image.is_encrypted(&name) {
+        return Ok(None);
+    }
+    if session.is_inside_layers(&image, &name) {
+        return Ok(Some(name));
+    }
+    let shown = name.shown();
+    let text = format!(
+        "{shown} is an encrypted volume: its contents as bytes need --key-file FILE (a place in \
+         its file system is {shown}:/PATH)"
+    );
+    Err(Error::known(ErrorKind::KeyNeeded, text).about(name.operand()))
+}
+
 /// An operand that must be in an image, or an image: that means its root.
 pub fn tree_place(operand: &OsStr) -> Result<Place> {
     if let Some(name) = image_operand(operand) {
