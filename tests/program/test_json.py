@@ -118,6 +118,31 @@ def guide_table():
     return found
 
 
+# Words of a failing command, and the path of its error. "@" is an image, "%" a directory.
+PATHS = (
+    ("mkfs ext4 @", "@"), ("mkfs ext4 %/parts@7", "%/parts@7"),
+    ("mkfs ext4 %/no/new --size 16M", "%/no"),
+    ("mkfs ext4 %/new --size 16M --from %/no", "%/no"), ("mkfs ext4 %/new --size 1k", "%/new"),
+    ("rm @:/etc", "@:/etc"), ("rm @:/file/x", "@:/file/x"), ("resize @ 1k", "@"),
+    ("cp %/large %/parts@1", "%/large"), ("cp %/no %/parts@1", "%/no"),
+    ("cp %/parts@1 %/no/new", "%/no/new"), ("cp %/parts@1 %/parts@1", "%/parts@1"),
+    ("cp @:/file @:/etc @:/no", "@:/no"), ("cp -r @:/etc @:/file", "@:/file"),
+    ("info %/parts@9", "%/parts"), ("part @ list", "@"), ("part %/parts add linux:1T", "%/parts"),
+    ("tar-in @:/ @", "@"), ("tar-out @:/no -f %/new", "@:/no"), ("umount %/no", "%/no"),
+    ("lab %/no", "%/no"),
+)
+
+
+@pytest.mark.parametrize("words,path", PATHS)
+def test_errors_have_the_path_that_they_name(work, image, words, path):
+    host.sparse_file(f"{work}/large", 32 << 20)
+    images.partitioned(f"{work}/parts", "label: gpt\nstart=1MiB, size=8MiB\n", {}, 16)
+    def meant(text):
+        return re.sub(r"(?<![a-z])@", image, text).replace("%", work)
+    first, *_ = end(run(*with_json(meant(words).split())))["errors"]
+    assert first["path"] == meant(path), first
+
+
 def test_every_command_is_known():
     assert sorted(commands()) == sorted([*CASES, *REFUSING]) == sorted(guide_table())
 

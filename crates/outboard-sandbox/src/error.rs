@@ -2,6 +2,7 @@
 //! Errors of commands, with messages for people.
 
 use crate::failure::{ErrorKind, Failure};
+use crate::format::escaped;
 use crate::reported::{report, Reported};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -134,6 +135,20 @@ impl Error {
         }
     }
 
+    /// The same failure, of that one of these files which its text names first, unless it has a
+    /// path. `paths`: as the user would write them.
+    pub fn about_named(self, paths: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let text = self.message().unwrap_or_default();
+        let named = paths.into_iter().filter_map(|path| {
+            let at = position_of_name(text, &escaped(&path))?;
+            Some((at, std::cmp::Reverse(path.len()), path))
+        });
+        match named.min() {
+            Some((_, _, path)) => self.about(path),
+            None => self,
+        }
+    }
+
     /// A failure of a kind that programs can tell from others.
     pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::from(Failure::new(kind, text))
@@ -181,6 +196,18 @@ impl From<Error> for Failure {
             other => Failure::new(other.kind(), other.message().unwrap_or("it failed")),
         }
     }
+}
+
+/// Where a text has a file's name, and not a part of a longer name; only the name of a volume or a
+/// path may follow.
+fn position_of_name(text: &str, name: &str) -> Option<usize> {
+    let is_end = |next: char| next.is_whitespace() || "@:,;)".contains(next);
+    let is_start = |before: char| before.is_whitespace() || before == '(';
+    let mut found = text.match_indices(name).filter(|(at, name)| {
+        let (before, after) = (&text[..*at], &text[at + name.len()..]);
+        before.chars().next_back().is_none_or(is_start) && after.chars().next().is_none_or(is_end)
+    });
+    found.next().map(|(at, _)| at)
 }
 
 /// The exit code of a program that a signal asked to end; `None` if none did.
@@ -248,6 +275,15 @@ mod tests {
         assert_eq!(other.path(), Some(Path::new("a.img")));
         let other = Error::Failed("bad".to_owned()).about(b"b.img".to_vec());
         assert_eq!(other.path(), Some(Path::new("b.img")));
+        let named = |text: &str| {
+            let error = Error::Failed(text.to_owned());
+            let error = error.about_named([b"a".to_vec(), b"a@1".to_vec(), b"b c".to_vec()]);
+            error.path().map(|path| path.display().to_string())
+        };
+        assert_eq!(named("no partition 9 in a: none").as_deref(), Some("a"));
+        assert_eq!(named("cannot copy a@1 to b c").as_deref(), Some("a@1"));
+        assert_eq!(named("b c has more than a@1").as_deref(), Some("b c"));
+        assert_eq!(named("cannot read /a, data or ab"), None);
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");

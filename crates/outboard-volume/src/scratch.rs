@@ -9,6 +9,7 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::fs::Permissions;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -61,7 +62,8 @@ impl Scratch {
                     directory.display(),
                     temporary::short_reason(&error)
                 ),
-            ),
+            )
+            .about(directory.as_os_str().as_bytes().to_vec()),
         })
     }
 

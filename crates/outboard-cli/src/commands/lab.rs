@@ -65,8 +65,8 @@ impl LabArgs {
     }
 
     fn read(&self) -> Result<String> {
-        let failed =
-            |error: io::Error| Error::failed(format!("cannot read {}", self.shown()), &error);
+        let operand = || self.file.as_os_str().as_bytes().to_vec();
+        let failed = |error: io::Error| Error::of_file("cannot read", operand(), &error);
         let file = File::open(&self.file).map_err(failed)?;
         let mut bytes = Vec::new();
         let mut limited = file.take(LARGEST + 1);

@@ -377,15 +377,18 @@ impl Command {
         }
         let worked = self.work(session, output);
         let done = worked.and_then(|()| output.flush());
-        if done.is_err() {
-            session.note_missing_inodes();
-            let access = self.host_access();
-            let images = access.images.iter().filter(|(_, write)| *write);
-            let images = images.map(|(path, _)| path);
-            let paths: Vec<&Path> = images.chain(&access.writes).map(PathBuf::as_path).collect();
-            session.note_missing_host_inodes(&paths);
-        }
-        done
+        let Err(error) = done else {
+            return Ok(());
+        };
+        session.note_missing_inodes();
+        let access = self.host_access();
+        let written = access.images.iter().filter(|(_, write)| *write);
+        let written = written.map(|(path, _)| path).chain(&access.writes);
+        let written: Vec<&Path> = written.map(PathBuf::as_path).collect();
+        session.note_missing_host_inodes(&written);
+        let images = access.images.iter().map(|(path, _)| path);
+        let files = images.chain(&access.reads).chain(&access.writes);
+        Err(error.about_named(files.map(|path| path.as_os_str().as_bytes().to_vec())))
     }
 }
 

@@ -300,7 +300,7 @@ pub(crate) fn copy_exactly(
     used: UsedFiles,
     threads: u32,
 ) -> Result<()> {
-    let failed = |error| Error::failed(format!("cannot write to {}", destination.shown()), &error);
+    let failed = |error| Error::of_file("cannot write to", destination.operand(), &error);
     let (directory, name) = target_tree
         .open_parent(destination.path())
         .map_err(failed)?;
@@ -325,8 +325,7 @@ fn ends_with_slash(path: &Path) -> bool {
 
 fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<CopyTarget> {
     let shown = place.shown();
-    let failed =
-        |error: &io::Error| Error::failed(format!("cannot write to {}", place.shown()), error);
+    let failed = |error: &io::Error| Error::of_file("cannot write to", place.operand(), error);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     match tree.open_fd(place.path(), flags, 0) {
         Ok(directory) => {
@@ -339,10 +338,12 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<CopyTarget>
         }
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
-                return Err(Error::known(
-                    ErrorKind::Usage,
-                    format!("{shown} is not a directory"),
-                ));
+                let is_there = tree.symlink_metadata(place.path()).is_ok();
+                let text = match is_there {
+                    true => format!("{shown} is not a directory"),
+                    false => format!("{shown} is not there: several files need a directory"),
+                };
+                return Err(Error::known(ErrorKind::Usage, text).about(place.operand()));
             }
             Some(libc::ENOTDIR) if ends_with_slash(place.path()) => return Err(failed(&error)),
             Some(libc::ENOENT | libc::ENOTDIR) => {}

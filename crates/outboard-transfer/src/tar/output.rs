@@ -137,11 +137,10 @@ pub(crate) fn pack_from(
     open: impl FnOnce() -> Result<ArchiveOutput>,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
-    let shown = place.shown();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
     let root = tree
         .open_fd(place.path(), flags, 0)
-        .map_err(|error| Error::failed(format!("cannot open {shown}"), &error))?;
+        .map_err(|error| Error::of_file("cannot open", place.operand(), &error))?;
     let starts = find_starts(&choice.paths, tree, place, root, report)?;
     let whole = choice.paths.is_empty() && place.path() == Path::new("/");
     if let (Some(mount), true) = (source.mount, whole) {

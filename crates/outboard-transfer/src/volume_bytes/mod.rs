@@ -73,6 +73,20 @@ pub fn copy(
     force: bool,
     report: &Report,
 ) -> Result<()> {
+    let copied = copy_bytes(session, source, target, force, report);
+    let ends = [source, target]
+        .into_iter()
+        .filter(|end| **end != End::Standard);
+    copied.map_err(|error| error.about_named(ends.map(End::operand)))
+}
+
+fn copy_bytes(
+    session: &mut Session,
+    source: &End,
+    target: &End,
+    force: bool,
+    report: &Report,
+) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let volumes = [source, target].into_iter().filter_map(End::volume);
     for name in volumes {

@@ -119,8 +119,9 @@ impl ContentSource {
             ));
         }
         check_file_name(path)?;
+        let operand = || path.as_os_str().as_bytes().to_vec();
         let metadata = std::fs::metadata(path)
-            .map_err(|error| Error::failed(format!("cannot use {shown}"), &error))?;
+            .map_err(|error| Error::of_file("cannot use", operand(), &error))?;
         Ok(match metadata.is_dir() {
             true => Self::Directory(path.to_path_buf()),
             false => Self::Tar(path.to_path_buf()),
@@ -181,7 +182,8 @@ pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     let interrupt = session.catch_interrupts();
     // Kept to the end: nobody moves partitions meanwhile.
     let _lock = lock_existing(session, &name)?;
-    let (target, has) = find_target(options, session, &name)?;
+    let target = find_target(options, session, &name);
+    let (target, has) = target.map_err(|error| error.about(name.operand()))?;
     let making = Making::new(options, maker, &name, target.sector())?;
     let wish = making.wish(&target, has)?;
     let scratch = target.scratch()?;

@@ -10,6 +10,7 @@ use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts::{self, HostMount};
 use outboard_volume::servers::{self, MountServer};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,8 @@ pub struct UmountArgs {
 
 pub fn run(options: &UmountArgs) -> Result<()> {
     let shown = options.directory.display();
-    let failed = |error| Error::failed(format!("cannot unmount {shown}"), &error);
+    let operand = || options.directory.as_os_str().as_bytes().to_vec();
+    let failed = |error| Error::of_file("cannot unmount", operand(), &error);
     let directory = host_mounts::real(&options.directory).map_err(failed)?;
     let Some(mounted) = host_mounts::find(&directory).map_err(failed)? else {
         return Err(Error::known(
