@@ -11,9 +11,9 @@ use crate::metadata::{FileType, Metadata};
 use crate::Fd;
 use outboard_sys::{libc, Entries};
 use std::collections::{HashSet, VecDeque};
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Bytes of directory entries that are read at once.
@@ -103,14 +103,6 @@ impl DirEntry {
         }
     }
 
-    /// Names of the extended attributes; of a symbolic link, its own.
-    pub fn xattrs(&self) -> io::Result<Vec<OsString>> {
-        let names = self.directory.xattrs_at(&self.name)?.into_iter();
-        Ok(names
-            .map(|name| OsString::from_vec(name.into_bytes()))
-            .collect())
-    }
-
     /// Metadata of the file; a symbolic link is not followed.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.directory
@@ -139,11 +131,6 @@ impl ReadDir {
             waiting: VecDeque::new(),
             ended: false,
         }
-    }
-
-    /// Metadata of the directory itself.
-    pub fn metadata(&self) -> io::Result<Metadata> {
-        self.directory.stat().map(Metadata::from)
     }
 
     fn fill(&mut self) -> io::Result<()> {
