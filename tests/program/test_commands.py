@@ -13,7 +13,7 @@ import pytest
 
 from support import host, images, program, trees
 from support.checkers import FSCK
-from support.json_output import document, exact, items, lines
+from support.json_output import document, end, exact, items, lines
 from support.program import bad, good, run
 
 # Attributes that an ext4 with blocks of 1 KiB can hold.
@@ -472,7 +472,7 @@ def test_du_as_gnu(work, kind):
     twins = Twins(work, kind)
     with twins.seen() as directory:
         for words in ("", "-s", "-a", "-d 1", "-h", "-a -h -d 2", "--apparent-size",
-                      "-s --apparent-size -h"):
+                      "-s --apparent-size -h", "-b", "-c", "-s -c -b", "-c -h"):
             theirs = host.run("du", *words.split(), directory).stdout.replace(
                 directory, f"{twins.image}:")
             ours = good("du", *words.split(), f"{twins.image}:/").out.replace(
@@ -481,6 +481,7 @@ def test_du_as_gnu(work, kind):
         total = int(host.run("du", "-s", "-B1", directory).stdout.split()[0])
     shown = items(good("du", "-s", "--json", f"{twins.image}:/"))
     assert shown == [{"path": f"{twins.image}:/", "bytes": total}]
+    assert end(good("du", "-s", "-c", "--json", f"{twins.image}:/"))["bytes"] == total
 
 
 @needs_root

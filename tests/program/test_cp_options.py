@@ -340,3 +340,26 @@ def test_the_percentage_of_many_small_files(work):
     shown = shown_by_cp("-r", f"{disk}:/", f"{work}/back")
     percentages = [int(number) for number in re.findall(rb", (\d+) %", shown)]
     assert percentages and max(percentages) > 50, shown
+
+
+def test_special_bits_of_new_copies(work):
+    """A directory like /tmp stays one; all other special bits go, as with GNU cp."""
+    tree = f"{work}/special"
+    os.makedirs(f"{tree}/below")
+    modes = {"": 0o1777, "below": 0o3777, "sticky": 0o1755, "own": 0o6755}
+    for name in ("sticky", "own"):
+        write(f"{tree}/{name}")
+    for name, mode in modes.items():
+        os.chmod(f"{tree}/{name}", mode)
+    disk = images.make(f"{work}/special.img", "ext4")
+    good("cp", "-a", tree, f"{disk}:/from")
+    good("cp", "-r", tree, f"{disk}:/to")
+    good("cp", "-r", f"{disk}:/from", f"{work}/ours")
+    host.run("cp", "-r", tree, f"{work}/theirs")
+    good("cp", "-r", f"{disk}:/to", f"{work}/again")
+    for name in modes:
+        theirs = os.stat(f"{work}/theirs/{name}").st_mode
+        assert oct(os.stat(f"{work}/ours/{name}").st_mode) == oct(theirs), name
+        assert oct(os.stat(f"{work}/again/{name}").st_mode) == oct(theirs), name
+        found, = items(good("stat", "--json", f"{disk}:/to/{name}".rstrip("/")))
+        assert oct(found["mode"]) == oct(theirs & 0o7777), name

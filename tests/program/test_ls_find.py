@@ -129,6 +129,31 @@ def test_letters_after_names(many):
     assert any(line.endswith(" link -> a") for line in long)
 
 
+def test_letters_after_targets_of_links(work):
+    """Links lead where they lead inside the image."""
+    tree = f"{work}/tree"
+    os.makedirs(f"{tree}/here/below")
+    for name, target in (("directory", "below"), ("program", "run"), ("nowhere", "none"),
+                         ("link", "program"), ("outside", "/here/below"), ("up", "../here/run")):
+        os.symlink(target, f"{tree}/here/{name}")
+    write(f"{tree}/here/run")
+    os.chmod(f"{tree}/here/run", 0o755)
+    disk = images.make_ext4_of(f"{work}/links.img", tree, 16)
+    long = good("ls", "-lF", f"{disk}:/here").out.splitlines()
+    shown = {re.sub(r"^.*\d\d:\d\d ", "", line) for line in long}
+    assert {"directory -> below/", "program -> run*", "nowhere -> none", "link -> program*",
+            "outside -> /here/below/", "up -> ../here/run*", "run*"} <= shown, shown
+    assert good("ls", "-lF", f"{disk}:/here/up").out.endswith("up -> ../here/run*\n")
+    assert "outside -> /here/below\n" in good("ls", "-l", f"{disk}:/here").out
+
+
+def test_almost_all_names(work):
+    write(f"{work}/tree/.hidden")
+    write(f"{work}/tree/shown")
+    disk = images.make_ext4_of(f"{work}/hidden.img", f"{work}/tree", 16)
+    assert good("ls", "-A", f"{disk}:/").out.split() == [".hidden", "lost+found", "shown"]
+
+
 def on_a_terminal(*words, **variables):
     main, other = pty.openpty()
     with subprocess.Popen(program.command(*words), stdin=other, stdout=other,

@@ -46,6 +46,12 @@ pub struct DuArgs {
     /// Sizes of files as read, not as allocated
     #[arg(long)]
     pub apparent_size: bool,
+    /// As --apparent-size, in bytes
+    #[arg(short, long, conflicts_with = "human_readable")]
+    pub bytes: bool,
+    /// Also the sum of all operands
+    #[arg(short = 'c', long)]
+    pub total: bool,
     /// Sizes as in 1.5M (units are powers of 1024)
     #[arg(short = 'h', long)]
     pub human_readable: bool,
@@ -61,14 +67,15 @@ struct Item<'a> {
     path: Bytes<'a>,
     bytes: u64,
     #[serde(skip)]
-    human_readable: bool,
+    options: &'a DuArgs,
 }
 
 impl Print for Item<'_> {
     fn print(&self, output: &mut Output) -> Result<()> {
-        let size = match self.human_readable {
-            true => format::brief_size(self.bytes),
-            false => self.bytes.div_ceil(1024).to_string(),
+        let size = match (self.options.human_readable, self.options.bytes) {
+            (true, _) => format::brief_size(self.bytes),
+            (_, true) => self.bytes.to_string(),
+            _ => self.bytes.div_ceil(1024).to_string(),
         };
         let path = format::name(self.path.as_ref(), output.is_terminal());
         output.line([size.as_bytes(), b"\t", &path].concat())
@@ -85,6 +92,7 @@ pub fn run(options: &DuArgs, session: &mut Session, output: &mut Output) -> Resu
             false => options.max_depth.unwrap_or(usize::MAX),
         },
         counted: HashSet::new(),
+        total: 0,
         output,
         failures: Failures::default(),
     };
@@ -92,6 +100,9 @@ pub fn run(options: &DuArgs, session: &mut Session, output: &mut Output) -> Resu
         let part = usage.measure(session, place, &interrupt);
         usage.failures.take(part)?;
         interrupt.check()?;
+    }
+    if options.total {
+        usage.show_total()?;
     }
     usage.failures.finish()
 }
@@ -102,6 +113,8 @@ struct Usage<'a> {
     most: usize,
     /// Device and inode of files that were counted and may be met again.
     counted: HashSet<(u64, u64)>,
+    /// Bytes of all operands until now.
+    total: u64,
     output: &'a mut Output,
     failures: Failures,
 }
@@ -129,7 +142,7 @@ impl Usage<'_> {
                     } else if entry.is_directory() {
                         sums.push(size);
                     } else if stat.is_some() {
-                        add(&mut sums, size);
+                        self.add(&mut sums, size);
                         if entry.depth == 0 || self.options.all {
                             self.show(&entry, size)?;
                         }
@@ -137,7 +150,7 @@ impl Usage<'_> {
                 }
                 Step::Left(entry) => {
                     let sum = sums.pop().unwrap_or(0);
-                    add(&mut sums, sum);
+                    self.add(&mut sums, sum);
                     self.show(&entry, sum)?;
                 }
                 Step::Opened(_) => {}
@@ -163,7 +176,7 @@ impl Usage<'_> {
 
     /// The room that a file takes.
     fn size(&self, stat: &libc::stat) -> u64 {
-        match self.options.apparent_size {
+        match self.options.apparent_size || self.options.bytes {
             true => stat.st_size.max(0) as u64,
             false => (stat.st_blocks.max(0) as u64).saturating_mul(BLOCK),
         }
@@ -176,14 +189,25 @@ impl Usage<'_> {
         self.output.item(&Item {
             path: Bytes::new("path", entry.path),
             bytes,
-            human_readable: self.options.human_readable,
+            options: self.options,
         })
     }
-}
 
-/// Adds to the sum of the directory that the walk is in.
-fn add(sums: &mut [u64], size: u64) {
-    if let Some(sum) = sums.last_mut() {
+    fn show_total(&mut self) -> Result<()> {
+        if self.output.is_json() {
+            return self.output.json_member("bytes", &self.total);
+        }
+        let total = Item {
+            path: Bytes::new("path", b"total".as_slice()),
+            bytes: self.total,
+            options: self.options,
+        };
+        total.print(self.output)
+    }
+
+    /// Adds to the sum of the directory that the walk is in, or of the operands.
+    fn add(&mut self, sums: &mut [u64], size: u64) {
+        let sum = sums.last_mut().unwrap_or(&mut self.total);
         *sum = sum.saturating_add(size);
     }
 }

@@ -20,7 +20,7 @@ use outboard_transfer::walk::{join, Entry, OpenDirectory, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::cmp::Ordering;
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -60,6 +60,9 @@ pub struct LsArgs {
     /// Also names that begin with a dot
     #[arg(short)]
     pub all: bool,
+    /// As -a, without "." and ".."
+    #[arg(short = 'A')]
+    pub almost_all: bool,
     /// Also what is in subdirectories
     #[arg(short = 'R')]
     pub recursive: bool,
@@ -150,6 +153,8 @@ struct Line {
     /// Only for long listings, colours and JSON, and there `None` if it could not be found out.
     stat: Option<libc::stat>,
     target: Option<CString>,
+    /// Mode of what a link leads to. Only for long listings with -F; 0 if it leads nowhere.
+    target_mode: u32,
     /// Only for long listings.
     access_list: bool,
     /// The image's names of users and groups.
@@ -164,22 +169,26 @@ impl Line {
             directory: false,
             stat: None,
             target: None,
+            target_mode: 0,
             access_list: false,
             accounts: Rc::default(),
         }
     }
 
-    /// The letter that tells its kind.
-    fn letter(&self) -> &'static [u8] {
-        let mode = self.stat.map_or(0, |stat| stat.st_mode);
-        match mode & libc::S_IFMT {
-            libc::S_IFDIR => b"/",
-            libc::S_IFLNK => b"@",
-            libc::S_IFIFO => b"|",
-            libc::S_IFSOCK => b"=",
-            libc::S_IFREG if mode & 0o111 != 0 => b"*",
-            _ => b"",
-        }
+    fn mode(&self) -> u32 {
+        self.stat.map_or(0, |stat| stat.st_mode)
+    }
+}
+
+/// The letter that tells the kind of a file with this mode.
+fn letter_of(mode: u32) -> &'static [u8] {
+    match mode & libc::S_IFMT {
+        libc::S_IFDIR => b"/",
+        libc::S_IFLNK => b"@",
+        libc::S_IFIFO => b"|",
+        libc::S_IFSOCK => b"=",
+        libc::S_IFREG if mode & 0o111 != 0 => b"*",
+        _ => b"",
     }
 }
 
@@ -192,6 +201,12 @@ fn has_list(names: io::Result<Vec<CString>>) -> bool {
 fn xattrs_of(tree: &Tree, path: &Path) -> io::Result<Vec<CString>> {
     let (directory, name) = tree.open_parent(path)?;
     directory.xattrs_at(&name)
+}
+
+/// The path in the tree of something at or below `top`, which a listing names as the user would.
+fn path_in_tree<'a>(top: &Place, operand: &'a [u8]) -> &'a Path {
+    let image = top.operand().len() - top.path().as_os_str().len();
+    Path::new(OsStr::from_bytes(&operand[image..]))
 }
 
 /// Facts of a directory.
@@ -289,9 +304,17 @@ impl Listing<'_> {
             directory: false,
             stat: Some(*own.stat()),
             target,
+            target_mode: self.target_mode(tree, path),
             access_list: self.options.is_long() && has_list(xattrs_of(tree, path)),
             accounts: Rc::clone(&self.accounts),
         }))
+    }
+
+    /// Mode of what a path leads to, if the listing shows it; 0 if it leads nowhere.
+    fn target_mode(&self, tree: &Tree, path: &Path) -> u32 {
+        let is_shown = self.options.is_long() && self.options.classify;
+        let found = is_shown.then(|| tree.metadata(path).ok()).flatten();
+        found.map_or(0, |found| found.stat().st_mode)
     }
 
     /// Lists a directory and, with -R, those below it.
@@ -334,9 +357,14 @@ impl Listing<'_> {
         let mut lines = Vec::new();
         for (name, kind) in names.iter() {
             self.go_on()?;
-            if self.options.all || !name.to_bytes().starts_with(b".") {
+            let shows_all = self.options.all || self.options.almost_all;
+            if shows_all || !name.to_bytes().starts_with(b".") {
                 lines.push(self.line(path, directory, name, kind));
             }
+        }
+        for line in lines.iter_mut().filter(|line| line.target.is_some()) {
+            let path = join(path, &line.name);
+            line.target_mode = self.target_mode(tree, path_in_tree(top, &path));
         }
         self.options.sort(&mut lines);
         names.clear();
@@ -487,7 +515,7 @@ impl Listing<'_> {
     /// The letter after a name.
     fn letter(&self, line: &Line) -> &'static [u8] {
         match self.options.classify {
-            true => line.letter(),
+            true => letter_of(line.mode()),
             false => b"",
         }
     }
@@ -531,6 +559,7 @@ impl Listing<'_> {
             if let Some(target) = &line.target {
                 text.extend_from_slice(b" -> ");
                 text.extend(format::name(target.to_bytes(), terminal));
+                text.extend(letter_of(line.target_mode));
             }
             self.output.line(text)?;
         }

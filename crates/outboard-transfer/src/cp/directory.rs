@@ -155,12 +155,18 @@ impl CopiedFile for CopiedDirectory {
     }
 }
 
+/// The mode of a new copy that keeps no attributes. As with GNU cp, a directory like /tmp stays
+/// one; set-user-ID and set-group-ID bits are dropped.
+fn new_mode(options: Options, stat: &libc::stat) -> u32 {
+    stat.st_mode & (libc::S_ISVTX | 0o777) & !options.umask
+}
+
 /// Creates or opens the copy of a directory. Returns whether it was created. Until it is finished,
 /// no other user can access it.
 fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Result<(Fd, bool)> {
     let mode = match options.keeps() {
         true => 0o700,
-        false => stat.st_mode & 0o777 & !options.umask | 0o700,
+        false => new_mode(options, stat) | 0o700,
     };
     let created = match parent.make_directory_at(name, mode) {
         Ok(()) => true,
@@ -205,7 +211,7 @@ fn finish(copier: &Copier, directory: &CopiedDirectory) {
             Err(_) => copier.report.lose(Loss::Owner, || directory.shown()),
         }
     } else if directory.created {
-        let mode = stat.st_mode & 0o777 & !copier.options.umask;
+        let mode = new_mode(copier.options, stat);
         attributes::give_owner(copier, &pair, directory);
         if mode & 0o700 != 0o700 && directory.target.set_mode(mode).is_err() {
             copier.report.lose(Loss::Mode, || directory.shown());
