@@ -36,21 +36,21 @@ static int read_hub(const char *hub, struct ob_net_options *options)
 	return 0;
 }
 
-static int start(const struct ob_platform_serve *from, struct ob_net_server **server)
+static int listen_for(const struct ob_platform_serve *from, struct ob_net_server **server)
 {
 	char reason[OB_ERROR_BYTES];
-	struct ob_serve *started;
-	int error = ob_platform_serve_net(from, &started, reason, sizeof(reason));
+	struct ob_serve *made;
+	int error = ob_platform_serve_net_listen(from, &made, reason, sizeof(reason));
 
 	if (error)
 		return fail(error, "%s", reason);
-	*server = (struct ob_net_server *)started;
+	*server = (struct ob_net_server *)made;
 	return 0;
 }
 
-int ob_net_serve(const char *hub, const char *socket,
-		 void (*log)(void *context, const char *line), void *context,
-		 struct ob_net_server **server)
+int ob_net_serve_listen(const char *hub, const char *socket,
+			void (*log)(void *context, const char *line), void *context,
+			struct ob_net_server **server)
 {
 	struct ob_net_options *options;
 	int error;
@@ -63,7 +63,7 @@ int ob_net_serve(const char *hub, const char *socket,
 		return fail(-ENOMEM, "%s", strerror(ENOMEM));
 	error = read_hub(hub, options);
 	if (!error)
-		error = start(&(struct ob_platform_serve){
+		error = listen_for(&(struct ob_platform_serve){
 			.hub = options->device.target,
 			.socket = socket,
 			.mtu = options->device.mtu,
@@ -72,6 +72,22 @@ int ob_net_serve(const char *hub, const char *socket,
 		}, server);
 	free(options);
 	return error;
+}
+
+int ob_net_serve_start(struct ob_net_server *server, int opener)
+{
+	char reason[OB_ERROR_BYTES];
+	int error;
+
+	ob_error_clear(OB_ERROR_NET);
+	error = ob_platform_serve_net_start((struct ob_serve *)server, opener, reason,
+					    sizeof(reason));
+	return error ? fail(error, "%s", reason) : 0;
+}
+
+void ob_net_serve_open(const struct ob_net_server *server, int socket)
+{
+	ob_platform_serve_net_open((const struct ob_serve *)server, socket);
 }
 
 void ob_net_serve_end(struct ob_net_server *server)

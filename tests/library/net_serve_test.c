@@ -45,7 +45,8 @@ int main(int count, char *words[])
 	char byte;
 
 	CHECK(count >= 3);
-	if (ob_net_serve(words[1], words[2], say, say, &server)) {
+	if (ob_net_serve_listen(words[1], words[2], say, say, &server) ||
+	    ob_net_serve_start(server, -1)) {
 		printf("%s\n", ob_net_error());
 		return 1;
 	}

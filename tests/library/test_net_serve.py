@@ -94,21 +94,43 @@ def test_own_front_end(work, programs, mtu):
             timeout=600, **SHARED)
 
 
-def test_the_program(work, programs):
-    """Two kernels, each behind a socket of `outboard hub`. SIGTERM ends it, and removes both."""
-    sockets = [os.path.join(work, f"a,{name}") for name in "01"]
-    command = program.command("hub", "--mtu", "9000", os.path.join(work, "hub,0"), *sockets)
+@contextlib.contextmanager
+def hub_program(hub, *sockets, prefix=()):
+    """`outboard hub`. SIGTERM ends it, and removes the sockets."""
+    command = [*prefix, *program.command("hub", "--mtu", "9000", hub, *sockets)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         wait_until(lambda: all(map(host.listens, sockets)) or server.poll() is not None,
                    "the program listens")
-        ends = [f"vhost-user:{work}/a\\,{number},ip=10.1.0.{number + 1}/24,mtu=9000"
-                for number in range(2)]
-        run(programs["net"], "pair", ends[0], "10.1.0.1", ends[1], "2", str(16 << 20), timeout=600,
-            **SHARED)
+        yield
         server.terminate()
         assert server.stderr.read() == ""
         assert server.wait() == 128 + signal.SIGTERM
     assert not any(map(os.path.exists, sockets))
+
+
+def check_pair(work, programs) -> None:
+    """Two kernels, each behind a socket of `outboard hub`."""
+    ends = [f"vhost-user:{work}/a\\,{number},ip=10.1.0.{number + 1}/24,mtu=9000"
+            for number in range(2)]
+    run(programs["net"], "pair", ends[0], "10.1.0.1", ends[1], "2", str(16 << 20), timeout=600,
+        **SHARED)
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("setpriv")
+def test_two_programs_of_a_user(work, programs):
+    """Each is in a sandbox, and gets the memory of the other's port."""
+    hub, sockets = os.path.join(work, "hub"), [os.path.join(work, f"a,{name}") for name in "01"]
+    os.chown(work, 12345, 12345)
+    user = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+    with hub_program(hub, sockets[0], prefix=user), hub_program(hub, sockets[1], prefix=user):
+        check_pair(work, programs)
+
+
+def test_the_program(work, programs):
+    sockets = [os.path.join(work, f"a,{name}") for name in "01"]
+    with hub_program(os.path.join(work, "hub,0"), *sockets):
+        check_pair(work, programs)
     program.bad("hub", os.path.join(work, "none/hub"), sockets[0], mentions=["none/hub"])
     program.bad("hub", os.path.join(work, "hub"), os.path.join(work, "none/socket"),
                 mentions=["none/socket: cannot listen: No such file or directory"])

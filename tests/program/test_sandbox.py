@@ -8,6 +8,7 @@ import errno
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -199,6 +200,68 @@ def test_a_look_cannot_change_the_image(image, work):
 def test_without_the_sandbox_tools_get_out(image, work):
     found = intrude(work, "e2fsck", "+", "--no-sandbox", "fsck", image)
     assert set(found.values()) == {0}
+
+
+# ---- outboard hub ----
+
+
+@pytest.fixture(name="intruder", scope="module")
+def built_intruder(tmp_path_factory):
+    target = str(tmp_path_factory.mktemp("intruder") / "hub_intruder.so")
+    host.run("gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", "-o", target,
+             os.path.join(HERE, "hub_intruder.c"))
+    return target
+
+
+def intrude_hub(work, intruder, *words) -> dict:
+    """Runs `outboard hub` with an intruder in its server, as a front-end may become one. Returns
+    the result of each attempt.
+    """
+    path, bell = os.path.join(work, "socket"), os.path.join(work, "bell")
+    open(os.path.join(work, "kept"), "w").close()
+    with open(bell, "wb") as stream:
+        stream.truncate(4096)
+    with open(bell, "r+b") as given, subprocess.Popen(
+            program.command(*words, "hub", os.path.join(work, "hub"), path), cwd=work,
+            stdin=given, stderr=subprocess.PIPE, text=True,
+            env=host.environment(LD_PRELOAD=intruder)) as running:
+        lines = []
+        wait_until(lambda: host.listens(path), "the server listens")
+        with socket.socket(socket.AF_UNIX) as front_end:
+            front_end.connect(path)
+            front_end.sendall(b"x")
+            while not lines or "opener_unknown" not in lines[-1]:
+                lines.append(running.stderr.readline())
+                assert lines[-1], lines
+        running.terminate()
+        assert running.wait() == 128 + signal.SIGTERM
+    assert not os.path.exists(path)
+    return {name: int(result)
+            for name, result in re.findall(r"escape: (\w+) (-?\d+)$", "".join(lines),
+                                           re.MULTILINE)}
+
+
+def test_a_virtual_machine_cannot_get_out_of_the_hub(work, intruder):
+    """Nor does the process outside open for it what is no memory of a hub."""
+    found = intrude_hub(work, intruder)
+    assert found.pop("alive") == 1
+    assert found.pop("opener_first") in (*REFUSED, -errno.EINVAL)
+    for name in ("input", "error", "unknown"):
+        assert found.pop(f"opener_{name}") == -errno.EINVAL, name
+    assert len(found) == 17
+    assert {name: result for name, result in found.items() if result not in REFUSED} == {}
+    assert not os.path.exists(os.path.join(work, "escaped"))
+    assert os.path.exists(os.path.join(work, "kept"))
+
+
+def test_without_the_sandbox_it_gets_out_of_the_hub(work, intruder):
+    found = intrude_hub(work, intruder, "--no-sandbox")
+    for name in ("open", "openat", "create", "socket", "bind", "listen", "unix_socket",
+                 "netlink_socket", "datagrams", "shared_memory", "fork"):
+        assert found[name] >= 0, name
+    assert found["unlink"] == found["kill"] == 0 and found["process_vm_readv"] == 1
+    assert found["execve"] == -errno.ENOENT
+    assert found["opener_input"] == found["opener_unknown"] == -errno.EINVAL
 
 
 @pytest.mark.parametrize("whom", [os.kill, os.killpg], ids=["the command", "all, as by Ctrl-C"])

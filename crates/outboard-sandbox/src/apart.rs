@@ -74,12 +74,13 @@ impl Apart {
         if let Some(signal) = status.signal() {
             return Err(Error::known(
                 ErrorKind::Crashed,
-                format!("the kernel that worked on the image crashed (signal {signal})"),
+                format!("the process in the sandbox crashed (signal {signal})"),
             ));
         }
         let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
-        report
-            .map_err(|error| Error::failed("the kernel's process ended without a result", &error))?
+        report.map_err(|error| {
+            Error::failed("the process in the sandbox ended without a result", &error)
+        })?
     }
 }
 

@@ -2,8 +2,9 @@
 //! Keeps code that works on the bytes of strangers away from the host.
 //!
 //! [`sandbox`] restricts this process: namespaces, Landlock, seccomp, capabilities. [`apart`] does
-//! work in a copy of the process, [`tool`] runs programs of the distribution with the same
-//! restrictions. [`interrupt`] asks all of them to stop; [`crash`] reports a kernel that panics.
+//! work in a copy of the process, as [`hub`] does for virtual machines. [`tool`] runs programs of
+//! the distribution with the same restrictions. [`interrupt`] asks all of them to stop; [`crash`]
+//! reports a kernel that panics.
 //! All crates above share [`error`] with its kinds ([`failure`]), [`reported`], [`notes`], and
 //! [`format`](mod@format) for what messages show.
 
@@ -14,6 +15,7 @@ pub mod crash;
 pub mod error;
 pub mod failure;
 pub mod format;
+pub mod hub;
 pub mod interrupt;
 pub mod notes;
 pub mod reported;

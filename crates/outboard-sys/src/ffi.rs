@@ -127,13 +127,15 @@ extern "C" {
         description: *const c_char,
         name: *mut c_char,
     ) -> c_int;
-    pub fn ob_net_serve(
+    pub fn ob_net_serve_listen(
         hub: *const c_char,
         socket: *const c_char,
         log: Option<LineFunction>,
         context: *mut c_void,
         server: *mut *mut ob_net_server,
     ) -> c_int;
+    pub fn ob_net_serve_start(server: *mut ob_net_server, opener: c_int) -> c_int;
+    pub fn ob_net_serve_open(server: *const ob_net_server, socket: c_int);
     pub fn ob_net_serve_end(server: *mut ob_net_server);
     pub fn ob_net_configure_on(
         instance: *mut ob_instance,

@@ -258,12 +258,21 @@ struct ob_platform_serve {
 };
 
 /*
- * Starts a server. On failure, `error` has one line, as above. Any threads, also at once. In a
- * fork()ed child there is no server.
+ * Makes a server: listens, without a thread. Front-ends that connect wait. On failure, `error` has
+ * one line, as above. Any threads, also at once.
  */
-int ob_platform_serve_net(const struct ob_platform_serve *from, struct ob_serve **server,
-			  char *error, size_t size);
-/* Ends the server, and disconnects its front-end. Blocks. */
+int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob_serve **server,
+				 char *error, size_t size);
+/*
+ * Serves, on a thread. Once for each server. `opener` -1: the process opens the hub and the memory
+ * of its ports itself. Else a socket, of which the server has a copy: another process, which has
+ * the same server, calls ob_platform_serve_net_open() with the other end. In a child that fork()
+ * makes later there is no server. On failure, `error` has one line, and the server can only end.
+ */
+int ob_platform_serve_net_start(struct ob_serve *server, int opener, char *error, size_t size);
+/* Opens files for another process. Blocks until that process closes its end. Any threads. */
+void ob_platform_serve_net_open(const struct ob_serve *server, int socket);
+/* Ends the server: disconnects its front-end, removes the socket. Blocks. */
 void ob_platform_serve_net_end(struct ob_serve *server);
 
 /* ---- files -------------------------------------------------------------- */

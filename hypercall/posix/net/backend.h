@@ -106,6 +106,8 @@ struct ob_net_request {
 	uint32_t mtu;			/* 0: not given */
 	uint32_t queues;		/* 0: not given */
 	const char *forwards;		/* user: as in "8080:80,udp:53:5353"; NULL: none */
+	/* hub: a socket of the process that opens files (hub_open.c); NULL: this one opens them */
+	const int *opener;
 };
 
 /*

@@ -137,7 +137,8 @@ static const struct ob_net_backend_operations operations = {
 	.forked = forked,
 };
 
-static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device)
+static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device,
+			      const struct ob_net_request *request)
 {
 	struct ob_hub *hub = calloc(1, sizeof(*hub));
 
@@ -149,6 +150,7 @@ static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device)
 	hub->host = host;
 	hub->device = device;
 	hub->file = -1;
+	hub->opener = request->opener ? *request->opener : -1;
 	hub->entry.memory = -1;
 	hub->entry.bell = -1;
 	return hub;
@@ -236,7 +238,7 @@ int ob_net_hub_open(struct ob_host *host, struct ob_net_port *port,
 
 	if (result)
 		return result;
-	hub = new_hub(host, port);
+	hub = new_hub(host, port, request);
 	if (!hub)
 		return ob_hub_fail(&line, -ENOMEM, "out of memory");
 	result = join(hub, request->mtu, &line);

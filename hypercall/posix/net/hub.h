@@ -4,6 +4,7 @@
  *
  *   hub.c		opens and closes a port
  *   hub_file.c		the hub's file: format, locks, entries of the ports
+ *   hub_open.c		opens the hub's file, and the memory of other ports
  *   hub_memory.c	shared memory of this port, and of the other ports
  *   hub_peers.c	which other ports there are
  *   hub_frames.c	puts frames into rings, and takes them out
@@ -111,6 +112,7 @@ struct ob_hub {
 	struct ob_host *host;
 	struct ob_net_port *device;
 	int file;
+	int opener;			/* a socket of the process that opens files; -1: this one */
 	unsigned int port;
 	struct ob_hub_entry entry;	/* of this port */
 	struct ob_hub_control *control;	/* followed by the rings; NULL: no memory */
@@ -162,6 +164,19 @@ void ob_hub_file_leave(struct ob_hub *hub);
 /* Missing entries are zeroes. */
 void ob_hub_file_entries(const struct ob_hub *hub, struct ob_hub_entry entries[OB_HUB_PORTS]);
 bool ob_hub_file_is_alive(const struct ob_hub *hub, unsigned int port);
+
+/*
+ * hub_open.c: opens the hub's file, or what a port needs of another one's memory: sealed files of
+ * the right size. A descriptor, or -errno.
+ */
+int ob_hub_open_file(const struct ob_hub *hub, const char *path);
+int ob_hub_open_memory(const struct ob_hub *hub, const struct ob_hub_entry *entry);
+int ob_hub_open_bell(const struct ob_hub *hub, const struct ob_hub_entry *entry);
+/*
+ * Opens files for the ports of the hub at `path` in another process, which has the other end of
+ * `socket` as their opener. Blocks until that process closes its end, or breaks the protocol.
+ */
+void ob_hub_open_for(const char *path, int socket);
 
 /* hub_memory.c */
 int ob_hub_memory_create(struct ob_hub *hub);

@@ -106,14 +106,15 @@ static int take_port(struct ob_hub *hub, const struct ob_hub_error *error)
 static int open_file(struct ob_hub *hub, const struct ob_hub_error *error)
 {
 	struct stat status;
+	int fd;
 
 	if (!*error->path)
 		return ob_hub_fail(error, -EINVAL, "it has no path; write hub:/PATH");
-	hub->file = raw_openat(AT_FDCWD, error->path, O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY |
-			       O_CLOEXEC, 0600);
-	if (hub->file < 0)
-		return ob_hub_fail(error, -errno, "the host refuses to open or create the file "
-				   "(%s)", strerror(errno));
+	fd = ob_hub_open_file(hub, error->path);
+	if (fd < 0)
+		return ob_hub_fail(error, fd, "the host refuses to open or create the file (%s)",
+				   strerror(-fd));
+	hub->file = fd;
 	if (fstat(hub->file, &status) || !S_ISREG(status.st_mode))
 		return ob_hub_fail(error, -EINVAL, "it is no regular file; use another path");
 	return 0;

@@ -105,31 +105,6 @@ char *ob_hub_ring(const struct ob_hub *hub, unsigned int port)
 
 /* ---- other ports ------------------------------------------------------------- */
 
-/*
- * Opens a descriptor of another process again. The entry may name any file, and to open a device
- * may have effects. So the first descriptor is one that only names the file.
- */
-static int open_remote(const struct ob_hub_entry *entry, int number, int mode, size_t size)
-{
-	char path[64];
-	struct stat status;
-	int name, fd = -1, error = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", entry->process, number);
-	name = raw_open(path, O_PATH | O_CLOEXEC);
-	if (name < 0)
-		return -errno;
-	if (fstat(name, &status) || !S_ISREG(status.st_mode) || (size_t)status.st_size != size)
-		error = -EINVAL;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", name);
-	if (!error) {
-		fd = raw_open(path, mode | O_CLOEXEC | O_NONBLOCK);
-		error = fd < 0 ? -errno : 0;
-	}
-	raw_close(name);
-	return error ? error : fd;
-}
-
 static int map(int fd, off_t offset, size_t size, int protection, const void **address)
 {
 	void *mapping = mmap(NULL, size, protection, MAP_SHARED | MAP_NORESERVE, fd, offset);
@@ -142,49 +117,29 @@ static int map(int fd, off_t offset, size_t size, int protection, const void **a
 	return 0;
 }
 
-/* The size is read after the seals: it can change no more. */
-static int check_seals(int fd, size_t size)
-{
-	int seals = raw_fcntl(fd, F_GET_SEALS, 0);
-	struct stat status;
-
-	if (seals < 0 || !(seals & F_SEAL_SHRINK))
-		return -EINVAL;
-	return fstat(fd, &status) || (size_t)status.st_size != size ? -EINVAL : 0;
-}
-
 static int map_memory(struct ob_hub_peer *peer, int fd, unsigned int own_port)
 {
 	off_t ring = (off_t)(OB_HUB_CONTROL_BYTES + own_port * OB_HUB_RING_BYTES);
-	int error = check_seals(fd, OB_HUB_MEMORY_BYTES);
+	int error = map(fd, 0, OB_HUB_CONTROL_BYTES, PROT_READ, (const void **)&peer->control);
 
-	if (!error)
-		error = map(fd, 0, OB_HUB_CONTROL_BYTES, PROT_READ, (const void **)&peer->control);
 	if (!error)
 		error = map(fd, ring, OB_HUB_RING_BYTES, PROT_READ, (const void **)&peer->ring);
 	return error;
 }
 
-static int map_bell(struct ob_hub_peer *peer, int fd)
+static int open_memory(struct ob_hub_peer *peer, const struct ob_hub *hub,
+		       const struct ob_hub_entry *entry)
 {
-	int error = check_seals(fd, OB_HUB_BELL_BYTES);
-
-	return error ? error : map(fd, 0, OB_HUB_BELL_BYTES, PROT_READ | PROT_WRITE,
-				   (const void **)&peer->bell);
-}
-
-static int open_memory(struct ob_hub_peer *peer, const struct ob_hub_entry *entry,
-		       unsigned int own_port)
-{
-	int fd = open_remote(entry, entry->memory, O_RDONLY, OB_HUB_MEMORY_BYTES);
-	int error = fd < 0 ? fd : map_memory(peer, fd, own_port);
+	int fd = ob_hub_open_memory(hub, entry);
+	int error = fd < 0 ? fd : map_memory(peer, fd, hub->port);
 
 	if (fd >= 0)
 		raw_close(fd);
 	if (error)
 		return error;
-	fd = open_remote(entry, entry->bell, O_RDWR, OB_HUB_BELL_BYTES);
-	error = fd < 0 ? fd : map_bell(peer, fd);
+	fd = ob_hub_open_bell(hub, entry);
+	error = fd < 0 ? fd : map(fd, 0, OB_HUB_BELL_BYTES, PROT_READ | PROT_WRITE,
+				  (const void **)&peer->bell);
 	if (fd >= 0)
 		raw_close(fd);
 	return error;
@@ -207,7 +162,7 @@ int ob_hub_peer_open(const struct ob_hub *hub, unsigned int port, const struct o
 	if (!peer)
 		return -ENOMEM;
 	peer->number = entry->number;
-	error = open_memory(peer, entry, hub->port);
+	error = open_memory(peer, hub, entry);
 	if (!error)
 		error = check_control(peer, port);
 	if (error) {

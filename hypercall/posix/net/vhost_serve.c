@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "../raw.h"
+#include "hub.h"
 #include "vhost_serve.h"
 
 #define WAITING_MOST 8
@@ -55,7 +56,9 @@ static void interrupt(void *context, uint32_t number)
 
 static int open_port(struct ob_serve *s, char *error, size_t size)
 {
-	struct ob_net_request request = { .target = s->hub, .mtu = s->mtu };
+	struct ob_net_request request = {
+		.target = s->hub, .mtu = s->mtu, .opener = s->opener < 0 ? NULL : &s->opener,
+	};
 	struct ob_net_driver driver = { &s->memory.parts, interrupt, s, &s->stopping };
 	struct ob_net_backend *backend;
 	int result;
@@ -185,10 +188,12 @@ static int listen_at(struct ob_serve *s, char *error, size_t size)
 
 /* ---- fork --------------------------------------------------------------- */
 
-static void close_listener(struct ob_serve *s)
+static void close_own(struct ob_serve *s)
 {
 	if (s->listener >= 0)
 		raw_close(s->listener);
+	if (s->opener >= 0)
+		raw_close(s->opener);
 	if (s->event >= 0)
 		raw_close(s->event);
 }
@@ -202,7 +207,7 @@ static void forked_child(void)
 		if (s->device)
 			s->device->operations->forked(s->device);
 		ob_serve_close_descriptors(s);
-		close_listener(s);
+		close_own(s);
 	}
 	servers = NULL;
 }
@@ -236,7 +241,7 @@ static void unlink_server(struct ob_serve *s)
 
 static void release(struct ob_serve *s)
 {
-	close_listener(s);
+	close_own(s);
 	free(s->hub);
 	free(s->path);
 	free(s);
@@ -252,7 +257,7 @@ static struct ob_serve *new_server(const struct ob_platform_serve *from)
 	s->mtu = from->mtu;
 	s->log = from->log;
 	s->log_context = from->context;
-	s->listener = s->socket = -1;
+	s->listener = s->opener = s->socket = -1;
 	forget_front_end(s);
 	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	s->hub = strdup(from->hub);
@@ -274,8 +279,8 @@ static int check_hub(struct ob_serve *s, char *error, size_t size)
 	return 0;
 }
 
-int ob_platform_serve_net(const struct ob_platform_serve *from, struct ob_serve **server,
-			  char *error, size_t size)
+int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob_serve **server,
+				 char *error, size_t size)
 {
 	struct ob_serve *s = new_server(from);
 	int result;
@@ -295,27 +300,54 @@ int ob_platform_serve_net(const struct ob_platform_serve *from, struct ob_serve 
 		release(s);
 		return result;
 	}
-	link_server(s);
-	result = ob_host_thread_create(s->host, work, s, "outboard-serve", &s->thread);
-	if (result) {
-		snprintf(error, size, "vhost-user %s: the host refuses another thread", s->path);
-		unlink_server(s);
-		unlink(s->path);
-		release(s);
-		return result;
-	}
 	*server = s;
 	return 0;
+}
+
+static int start_thread(struct ob_serve *s)
+{
+	int result;
+
+	link_server(s);
+	result = ob_host_thread_create(s->host, work, s, "outboard-serve", &s->thread);
+	if (result)
+		unlink_server(s);
+	return result;
+}
+
+int ob_platform_serve_net_start(struct ob_serve *s, int opener, char *error, size_t size)
+{
+	int result = 0;
+
+	if (opener >= 0) {
+		s->opener = raw_dup_above(opener, 0);
+		result = s->opener < 0 ? -errno : 0;
+	}
+	if (!result)
+		result = start_thread(s);
+	if (result)
+		snprintf(error, size, "vhost-user %.107s: the host refuses a thread or a "
+			 "descriptor (%s)", s->path, strerror(-result));
+	else
+		s->is_started = true;
+	return result;
+}
+
+void ob_platform_serve_net_open(const struct ob_serve *s, int socket)
+{
+	ob_hub_open_for(s->hub, socket);
 }
 
 void ob_platform_serve_net_end(struct ob_serve *s)
 {
 	uint64_t one = 1;
 
-	__atomic_store_n(&s->stopping, true, __ATOMIC_SEQ_CST);
-	(void)!raw_write(s->event, &one, sizeof(one));
-	ob_host_thread_join(s->host, s->thread);
-	unlink_server(s);
+	if (s->is_started) {
+		__atomic_store_n(&s->stopping, true, __ATOMIC_SEQ_CST);
+		(void)!raw_write(s->event, &one, sizeof(one));
+		ob_host_thread_join(s->host, s->thread);
+		unlink_server(s);
+	}
 	unlink(s->path);
 	release(s);
 }

@@ -40,6 +40,8 @@ struct ob_serve {
 	void (*log)(void *context, const char *line);	/* may be NULL */
 	void *log_context;
 	int listener, event;
+	int opener;			/* a socket of the process that opens files; -1: this one */
+	bool is_started;
 	uint64_t thread;
 	bool stopping;			/* atomic */
 	struct ob_serve *next;		/* of this process; vhost_serve.c */

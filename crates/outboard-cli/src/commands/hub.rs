@@ -2,20 +2,13 @@
 //! `outboard hub`: ports of a hub for virtual machines.
 
 use clap::Args;
-use outboard::HubServer;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
-use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::error::{warn, Error, Result};
+use outboard_sandbox::hub::{HubOptions, ServedHub};
 use outboard_sandbox::HostAccess;
+use outboard_volume::session::Session;
 use std::ffi::CString;
-use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
-
-/// How long after a signal the command ends, at most.
-const INTERVAL: Duration = Duration::from_millis(50);
+use std::path::PathBuf;
 
 /// Connect virtual machines to a hub, until the command is interrupted
 ///
@@ -43,7 +36,7 @@ pub struct HubArgs {
 }
 
 impl HubArgs {
-    /// It has no image and no kernel.
+    /// It has no image and no kernel. It stays outside of the sandbox, in which its server is.
     pub fn host_access() -> HostAccess {
         HostAccess {
             programs: true,
@@ -67,28 +60,19 @@ impl HubArgs {
     }
 }
 
-fn serve(hub: &[u8], socket: &Path) -> Result<HubServer> {
-    let shown = escaped(socket.as_os_str().as_bytes());
-    let failed = |error: io::Error| Error::failed(format!("cannot serve {shown}"), &error);
-    let hub = CString::new(hub).map_err(|error| failed(error.into()))?;
-    let path = CString::new(socket.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
-    // Nobody can be told that standard error is closed.
-    let log = |line: &str| drop(writeln!(io::stderr(), "outboard: {line}"));
-    HubServer::start(&hub, &path, log).map_err(failed)
-}
-
-pub fn run(options: &HubArgs) -> Result<()> {
-    let interrupt = Interrupt::poll();
-    let hub = options.description();
-    let servers: Result<Vec<HubServer>> = options
-        .sockets
-        .iter()
-        .map(|socket| serve(&hub, socket))
-        .collect();
-    let servers = servers?;
-    while !interrupt.asked() {
-        sleep(INTERVAL);
+pub fn run(options: &HubArgs, session: &Session) -> Result<()> {
+    let settings = session.options();
+    if settings.no_sandbox {
+        warn(
+            "warning: NO SANDBOX: a virtual machine that exploits a mistake of this program gets \
+             all your rights",
+        );
     }
-    drop(servers);
-    Ok(())
+    let hub_options = HubOptions {
+        no_sandbox: settings.no_sandbox,
+        inherited: settings.inherited.clone(),
+    };
+    let hub = CString::new(options.description())
+        .map_err(|error| Error::failed("cannot serve the hub", &error.into()))?;
+    ServedHub::start(&hub, &options.sockets, hub_options)?.finish()
 }

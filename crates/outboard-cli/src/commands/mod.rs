@@ -336,7 +336,7 @@ commands! {
     }
     "hub" Hub(hub::HubArgs) {
         access: |_| hub::HubArgs::host_access(),
-        run: |options, _| hub::run(options),
+        run: |options, session| hub::run(options, session),
     }
     "components" Components(components::ComponentsArgs) {
         access: |_| HostAccess::default(),

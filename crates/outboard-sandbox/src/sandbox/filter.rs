@@ -171,6 +171,16 @@ const CONNECTIONS: &[i64] = &[
 /// Messages of several pieces on sockets. The sandbox's sockets pass no descriptors.
 const MESSAGES: &[i64] = &[libc::SYS_sendmsg, libc::SYS_recvmsg];
 
+/// Calls of a server of front-ends: connections to sockets that listen already, messages that bring
+/// descriptors, the names of these descriptors, and memory that other ports of a hub map.
+const SERVING: &[i64] = &[
+    libc::SYS_accept4,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_readlink,
+    libc::SYS_memfd_create,
+];
+
 /// Calls that no tool for images needs: network, signals to others, other processes, mounts, the
 /// machine.
 const NOT_FOR_PROGRAMS: &[i64] = &[
@@ -353,12 +363,16 @@ fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules>
     // The server of a mount gets the FUSE device from its keeper, over its standard output.
     let output = [libc::STDOUT_FILENO as u64];
     rules.insert(libc::SYS_recvmsg, with_argument(0, &output)?);
-    if sockets != SocketCalls::Nothing {
-        rules.extend(CONNECTIONS.iter().map(|&call| (call, Vec::new())));
+    let on_sockets: &[&[i64]] = match sockets {
+        SocketCalls::Nothing => &[],
+        SocketCalls::Connections => &[CONNECTIONS],
+        SocketCalls::Messages => &[CONNECTIONS, MESSAGES],
+        SocketCalls::Serving => &[SERVING],
+    };
+    let on_sockets = on_sockets.iter().copied().flatten();
+    rules.extend(on_sockets.map(|&call| (call, Vec::new())));
+    if matches!(sockets, SocketCalls::Connections | SocketCalls::Messages) {
         rules.insert(libc::SYS_socket, tcp()?);
-    }
-    if sockets == SocketCalls::Messages {
-        rules.extend(MESSAGES.iter().map(|&call| (call, Vec::new())));
     }
     rules.insert(libc::SYS_fcntl, descriptors()?);
     rules.insert(libc::SYS_mmap, mappings()?);
@@ -569,6 +583,7 @@ mod tests {
         for (files, memory_files, network) in [
             (true, true, SocketCalls::Messages),
             (false, false, SocketCalls::Nothing),
+            (false, false, SocketCalls::Serving),
         ] {
             let refused = SeccompAction::Errno(libc::EPERM as u32);
             let wanted = rules(files, memory_files, network).unwrap();

@@ -46,6 +46,9 @@ pub struct HostAccess {
     pub programs: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,
+    /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
+    /// of the user open its memory, so it keeps the user's namespaces.
+    pub serves: bool,
 }
 
 /// The network of the host, as far as a command uses it.
@@ -66,11 +69,14 @@ pub enum SocketCalls {
     Connections,
     /// The same, with messages of several pieces.
     Messages,
+    /// Connections of others to sockets that listen already.
+    Serving,
 }
 
 impl SocketCalls {
-    fn of(network: Option<&NetworkAccess>) -> Self {
-        match network {
+    fn of(access: &HostAccess) -> Self {
+        match &access.network {
+            None if access.serves => Self::Serving,
             None => Self::Nothing,
             Some(network) if network.kernel_sockets => Self::Messages,
             Some(_) => Self::Connections,
@@ -116,6 +122,7 @@ impl HostAccess {
         self.is_small &= other.is_small;
         self.makes_nodes |= other.makes_nodes;
         self.programs |= other.programs;
+        self.serves |= other.serves;
         match (&mut self.network, other.network) {
             (Some(network), Some(other)) => network.add(other),
             (network @ None, other) => *network = other,
@@ -148,8 +155,8 @@ impl Sandbox {
     ) -> Result<Self> {
         let files = !access.is_images_only();
         // A command that uses files of the host needs their real owners.
-        let sockets = SocketCalls::of(access.network.as_ref());
-        if !files {
+        let sockets = SocketCalls::of(access);
+        if !files && !access.serves {
             rights::separate();
         }
         rights::hide_devices(access);
