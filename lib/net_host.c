@@ -34,6 +34,9 @@ int ob_net_host_add(struct ob_net_job *job)
 	/* A kernel that is older than this library has no such function. */
 	if (error == -ENOSYS || error == -ENODEV)
 		return fail(-ENOSYS, "host: this kernel cannot use sockets of the host");
+	if (error == -EBUSY)
+		return fail(error, "host: an MPTCP socket of this kernel is open: close all of "
+			    "them first");
 	if (error)
 		return fail(error, "host: the host refuses: %s", strerror(-error));
 	pthread_mutex_lock(&job->instance->net.mutex);

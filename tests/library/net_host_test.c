@@ -71,6 +71,20 @@ static void test_descriptions(const char *hub)
 	CHECK_EQUAL(ob_net_remove(own), 0);
 }
 
+/* Sockets that would open the host's as their own are refused, also while `host` is there. */
+static void test_mptcp(int family)
+{
+	int fd = (int)OK(ob_sys_socket(family, SOCK_STREAM, IPPROTO_MPTCP)), number;
+
+	refused("host", -EBUSY, "an MPTCP socket of this kernel is open");
+	OK(ob_sys_close((unsigned int)fd));
+	number = add();
+	FAILS(ob_sys_socket(family, SOCK_STREAM, IPPROTO_MPTCP), EPROTONOSUPPORT);
+	CHECK_EQUAL(ob_net_remove(number), 0);
+	fd = (int)OK(ob_sys_socket(family, SOCK_STREAM, IPPROTO_MPTCP));
+	OK(ob_sys_close((unsigned int)fd));
+}
+
 /* A halt ends what is open: calls, connections, descriptors of the host. */
 static void test_halt(unsigned int vcpus, struct client_belongings before)
 {
@@ -106,6 +120,8 @@ int main(int argc, char **argv)
 	bytes = strtoull(argv[2], NULL, 10);
 	client_boot(vcpus);
 	test_descriptions(argv[3]);
+	test_mptcp(AF_INET);
+	test_mptcp(AF_INET6);
 	CHECK_EQUAL(ob_halt(), 0);
 	/* The library keeps its archive of components open. */
 	before = client_belongings();

@@ -12,6 +12,8 @@
  */
 #include <linux/interrupt.h>
 #include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu_counter.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/inet_sock.h>
@@ -369,16 +371,50 @@ static bool ob_is_hosts(const struct socket *sock, int kern)
 	return READ_ONCE(ob_sockets_are_hosts) && (!kern || sock->type == SOCK_STREAM);
 }
 
+static int ob_create(struct net *net, struct socket *sock, const struct net_proto_family *own,
+		     int protocol, int kern)
+{
+	return ob_is_hosts(sock, kern) ? ob_socket_create(net, sock, own->family, protocol, kern)
+				       : own->create(net, sock, protocol, kern);
+}
+
+/*
+ * An MPTCP socket opens sockets of TCP when it connects, and takes them for Linux's own. So no
+ * MPTCP socket may be open while new sockets are the host's. The mutex keeps a switch away from the
+ * start of such a socket.
+ */
+static DEFINE_MUTEX(ob_mptcp_mutex);
+/* Counts all open sockets of MPTCP. NULL: none was ever opened. */
+static struct proto *ob_mptcp;
+
+static int ob_create_mptcp(struct net *net, struct socket *sock,
+			   const struct net_proto_family *own, int kern)
+{
+	int error;
+
+	mutex_lock(&ob_mptcp_mutex);
+	error = ob_create(net, sock, own, IPPROTO_MPTCP, kern);
+	if (!error)
+		ob_mptcp = sock->sk->sk_prot;
+	mutex_unlock(&ob_mptcp_mutex);
+	return error;
+}
+
+static int ob_create_any(struct net *net, struct socket *sock, const struct net_proto_family *own,
+			 int protocol, int kern)
+{
+	return protocol == IPPROTO_MPTCP ? ob_create_mptcp(net, sock, own, kern)
+					 : ob_create(net, sock, own, protocol, kern);
+}
+
 static int ob_inet_create(struct net *net, struct socket *sock, int protocol, int kern)
 {
-	return ob_is_hosts(sock, kern) ? ob_socket_create(net, sock, PF_INET, protocol, kern)
-				       : ob_own_inet->create(net, sock, protocol, kern);
+	return ob_create_any(net, sock, ob_own_inet, protocol, kern);
 }
 
 static int ob_inet6_create(struct net *net, struct socket *sock, int protocol, int kern)
 {
-	return ob_is_hosts(sock, kern) ? ob_socket_create(net, sock, PF_INET6, protocol, kern)
-				       : ob_own_inet6->create(net, sock, protocol, kern);
+	return ob_create_any(net, sock, ob_own_inet6, protocol, kern);
 }
 
 static const struct net_proto_family ob_inet = {
@@ -427,13 +463,26 @@ int __wrap_sock_register(const struct net_proto_family *family)
 
 /* ---- start and end of all ------------------------------------------------- */
 
+/* With ob_mptcp_mutex. */
+static bool ob_has_mptcp_sockets(void)
+{
+	return ob_mptcp && percpu_counter_sum_positive(ob_mptcp->sockets_allocated);
+}
+
 static long ob_sockets_switch(void *of_host)
 {
-	WRITE_ONCE(ob_sockets_are_hosts, of_host);
+	int error = 0;
+
+	mutex_lock(&ob_mptcp_mutex);
+	if (of_host && ob_has_mptcp_sockets())
+		error = -EBUSY;
+	else
+		WRITE_ONCE(ob_sockets_are_hosts, of_host);
+	mutex_unlock(&ob_mptcp_mutex);
 	/* Sockets of the host stay when new ones are the kernel's own again. */
-	if (of_host)
+	if (of_host && !error)
 		WRITE_ONCE(ob_machine.has_host_sockets, true);
-	return 0;
+	return error;
 }
 
 int ob_kernel_sockets(u32 of_host)
