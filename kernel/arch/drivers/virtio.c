@@ -308,14 +308,17 @@ static int ob_virtio_name(struct device *child, void *name)
 	return 1;
 }
 
+/*
+ * Registers the device. Drivers probe on the thread that registers, or, if the component is loaded
+ * now, on the thread that loads. A component that is loaded already is not asked for again: that
+ * would wake a worker, and touch every component of a snapshot.
+ */
 static int ob_virtio_register(struct ob_virtio *virtio, char *name)
 {
 	const char *component = ob_virtio_component(virtio->info.type);
 	struct virtio_device *device = &virtio->device;
 	int error;
 
-	if (component)
-		request_module("%s", component);
 	device->config = &ob_virtio_operations;
 	device->id.device = virtio->info.type;
 	device->id.vendor = VIRTIO_DEV_ANY_ID;
@@ -325,7 +328,8 @@ static int ob_virtio_register(struct ob_virtio *virtio, char *name)
 		put_device(&device->dev);
 		return error;
 	}
-	/* Drivers probe on the thread that registers the device. */
+	if (component && !device->dev.driver)
+		request_module("%s", component);
 	if (!device->dev.driver) {
 		unregister_virtio_device(device);
 		return -ENODEV;
