@@ -10,6 +10,13 @@
 
 static struct ob_host hosts[OB_HOSTS_MOST];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;	/* of `taken` */
+/* Behind the last place that was ever taken; atomic. Loops leave the memory beyond untouched. */
+static struct ob_host *used_end = hosts;
+
+static struct ob_host *end_of_used(void)
+{
+	return __atomic_load_n(&used_end, __ATOMIC_ACQUIRE);
+}
 
 static void prepare(struct ob_host *host)
 {
@@ -28,8 +35,11 @@ int ob_platform_host_new(const struct ob_upcalls *upcalls, struct ob_host **new)
 	pthread_mutex_lock(&mutex);
 	while (host < hosts + OB_HOSTS_MOST && host->taken)
 		host++;
-	if (host < hosts + OB_HOSTS_MOST)
+	if (host < hosts + OB_HOSTS_MOST) {
 		host->taken = true;
+		if (host == end_of_used())
+			__atomic_store_n(&used_end, host + 1, __ATOMIC_RELEASE);
+	}
 	pthread_mutex_unlock(&mutex);
 	if (host == hosts + OB_HOSTS_MOST)
 		return -EAGAIN;
@@ -53,7 +63,7 @@ struct ob_host *ob_host_first(void)
 
 struct ob_host *ob_host_live(struct ob_host *host)
 {
-	for (; host < hosts + OB_HOSTS_MOST; host++)
+	for (; host < end_of_used(); host++)
 		if (__atomic_load_n(&host->live, __ATOMIC_ACQUIRE))
 			return host;
 	return NULL;
@@ -61,7 +71,7 @@ struct ob_host *ob_host_live(struct ob_host *host)
 
 void ob_host_for_all(void (*function)(struct ob_host *host))
 {
-	for (struct ob_host *host = hosts; host < hosts + OB_HOSTS_MOST; host++)
+	for (struct ob_host *host = hosts; host < end_of_used(); host++)
 		if (host->upcalls)
 			function(host);
 }
