@@ -29,7 +29,7 @@
 #define OB_AGAIN_AFTER NSEC_PER_MSEC
 
 /* The rest of a start from a snapshot is done after this many nanoseconds. */
-#define OB_FINISH_AFTER (100 * NSEC_PER_MSEC)
+#define OB_FINISH_AFTER NSEC_PER_SEC
 
 /*
  * A thread that watches an idle vCPU is its timer. The service thread steps in when the timer is
