@@ -149,6 +149,8 @@ static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device,
 	hub->backend.queues = 1;
 	hub->host = host;
 	hub->device = device;
+	/* Other processes of a new segment start, too: leave them the processors. */
+	hub->spin.from = ob_spin_now() + OB_HUB_START_NSEC;
 	hub->file = -1;
 	hub->opener = request->opener ? *request->opener : -1;
 	hub->entry.memory = -1;

@@ -26,6 +26,8 @@
 #define OB_HUB_MTU_MOST 65521u
 /* How often a port looks at the file while its kernel does not use it. */
 #define OB_HUB_SECONDS_UNUSED 4
+/* A new port does not spin for so long. */
+#define OB_HUB_START_NSEC 1000000000ull
 
 /* ---- the file -------------------------------------------------------------- */
 
