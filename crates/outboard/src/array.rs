@@ -8,7 +8,7 @@
 
 use crate::device::{Backing, BlockDevice};
 use crate::kernel::Kernel;
-use crate::kernel_files::{make_node, write_text, HOME};
+use crate::kernel_files::{make_home, make_node, write_text, HOME};
 use crate::{Fd, System};
 use outboard_sys::libc;
 use std::ffi::{CStr, CString};
@@ -96,6 +96,7 @@ impl Kernel {
         let system = self.system();
         system.wait_for_processors();
         self.load_component("md-mod", "")?;
+        make_home(system)?;
         let number = free_number(system)?;
         let name = format!("md{number}");
         let node = CString::new(format!("{HOME}/dev/{name}"))?;
@@ -120,6 +121,7 @@ impl Kernel {
         self.check_devices(std::slice::from_ref(device))?;
         let system = self.system();
         self.load_component("btrfs", "")?;
+        make_home(system)?;
         let node = CString::new(format!("{HOME}/dev/btrfs-control"))?;
         let number = libc::makedev(BTRFS_CONTROL.0, BTRFS_CONTROL.1);
         make_node(system, &node, libc::S_IFCHR, number)?;

@@ -8,7 +8,7 @@
 
 use crate::device::{Backing, BlockDevice};
 use crate::kernel::Kernel;
-use crate::kernel_files::{make_directory, make_node, HOME};
+use crate::kernel_files::{make_directory, make_home, make_node, HOME};
 use crate::Fd;
 use outboard_sys::{libc, MapperRequest, Secret, MAPPER_HEADER_SIZE};
 use std::ffi::CString;
@@ -128,6 +128,7 @@ fn put_target(bytes: &mut [u8], target: &Target) -> io::Result<()> {
 fn open_control(kernel: &Kernel) -> io::Result<Fd> {
     kernel.load_component("dm-mod", "")?;
     let root = Fd::working_directory(kernel.system());
+    make_home(kernel.system())?;
     make_directory(&root, &CString::new(format!("{HOME}/dev/mapper"))?)?;
     kernel.system().wait_for_processors();
     let node = CString::new(format!("{HOME}/dev/mapper/control"))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel in this process: boot and halt.
 
-use crate::kernel_files::{make_directory, read_text, write_text, HOME};
+use crate::kernel_files::{make_directory, make_home, read_text, write_text, HOME};
 use crate::log::Level;
 use crate::readiness::BridgePlace;
 use crate::{Component, Fd, KernelError, System};
@@ -123,21 +123,16 @@ impl Builder {
                 bridge: BridgePlace::default(),
             }),
         };
-        make_home(kernel.system())?;
+        prepare(kernel.system());
         Ok(kernel)
     }
 }
 
-/// Makes the directories that this crate works with. /proc, /sys and /dev are there.
-fn make_home(system: &System) -> io::Result<()> {
+/// Settings of the first thread, which later ones inherit.
+fn prepare(system: &System) {
     system.umask(0);
     // More open files only make deep trees possible; the default works otherwise.
     let _ = system.raise_file_limit(FILE_LIMIT);
-    let root = Fd::working_directory(system);
-    for directory in [c"/outboard", c"/outboard/dev"] {
-        make_directory(&root, directory)?;
-    }
-    Ok(())
 }
 
 pub(crate) struct SharedKernel {
@@ -152,6 +147,7 @@ pub(crate) struct SharedKernel {
 impl SharedKernel {
     /// A directory for a new mount, not used before.
     pub(crate) fn mount_directory(&self) -> io::Result<CString> {
+        make_home(&self.system)?;
         let number = self.mounts.fetch_add(1, Ordering::Relaxed);
         let path = CString::new(format!("{HOME}/{number}"))?;
         make_directory(&Fd::working_directory(&self.system), &path)?;

@@ -17,6 +17,16 @@ pub(crate) fn make_directory(root: &Fd, path: &CStr) -> io::Result<()> {
     }
 }
 
+/// Makes [`HOME`] and its directory of device nodes, unless they exist. Called by all that make
+/// names there: kernels that mount nothing do without.
+pub(crate) fn make_home(system: &System) -> io::Result<()> {
+    let root = Fd::working_directory(system);
+    for directory in [c"/outboard", c"/outboard/dev"] {
+        make_directory(&root, directory)?;
+    }
+    Ok(())
+}
+
 /// A small text file of the kernel's own file systems, as in /proc.
 pub(crate) fn read_text(system: &System, path: &CStr) -> io::Result<String> {
     let file = Fd::working_directory(system).open_at(path, libc::O_RDONLY, 0)?;
