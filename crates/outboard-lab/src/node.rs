@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Most bytes of a kernel's memory. It starts with less and grows.
 const MEMORY: u64 = 256 << 20;
 /// Words of the kernel's command line. They are part of the snapshot, so they cost no time later.
-const WORDS: [&str; 9] = [
+const WORDS: [&str; 10] = [
     // Hash tables of the size that a node needs, not of the size that the memory allows.
     "dhash_entries=1024",
     "ihash_entries=1024",
@@ -29,6 +29,8 @@ const WORDS: [&str; 9] = [
     "uhash_entries=256",
     // Slabs of single pages, where objects fit: larger ones have room that a node never needs.
     "slab_max_order=0",
+    // RCU needs no pages in advance.
+    "rcutree.rcu_min_cached_objs=0",
     // Work that would wake an idle node again and again: exact counters in /proc/vmstat, and probes
     // of neighbours that a program manages.
     "sysctl.vm.stat_interval=3600",
