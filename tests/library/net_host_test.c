@@ -83,6 +83,11 @@ static void test_mptcp(int family)
 	CHECK_EQUAL(ob_net_remove(number), 0);
 	fd = (int)OK(ob_sys_socket(family, SOCK_STREAM, IPPROTO_MPTCP));
 	OK(ob_sys_close((unsigned int)fd));
+	/* A raw socket is none of MPTCP. */
+	fd = (int)OK(ob_sys_socket(family, SOCK_RAW, IPPROTO_MPTCP));
+	number = add();
+	CHECK_EQUAL(ob_net_remove(number), 0);
+	OK(ob_sys_close((unsigned int)fd));
 }
 
 /* A halt ends what is open: calls, connections, descriptors of the host. */

@@ -403,8 +403,10 @@ static int ob_create_mptcp(struct net *net, struct socket *sock,
 static int ob_create_any(struct net *net, struct socket *sock, const struct net_proto_family *own,
 			 int protocol, int kern)
 {
-	return protocol == IPPROTO_MPTCP ? ob_create_mptcp(net, sock, own, kern)
-					 : ob_create(net, sock, own, protocol, kern);
+	/* A raw socket may have the same number, and no counter. */
+	if (protocol == IPPROTO_MPTCP && sock->type == SOCK_STREAM)
+		return ob_create_mptcp(net, sock, own, kern);
+	return ob_create(net, sock, own, protocol, kern);
 }
 
 static int ob_inet_create(struct net *net, struct socket *sock, int protocol, int kern)
