@@ -133,6 +133,11 @@ impl ReadDir {
         }
     }
 
+    /// Metadata of the directory itself.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.directory.stat().map(Metadata::from)
+    }
+
     fn fill(&mut self) -> io::Result<()> {
         let Some(entries) = self.listing.next(&self.directory, &mut self.buffer)? else {
             self.ended = true;
