@@ -12,7 +12,7 @@ import pytest
 
 from support import net_namespaces, program
 from support.json_output import document
-from support.patience import GUARD
+from support.patience import GUARD, wait_until
 from support.program import bad, good, run
 
 LABS = os.path.join(program.REPOSITORY, "docs", "examples", "labs")
@@ -183,7 +183,7 @@ def test_a_tunnel_between_labs_on_two_machines(work):
     assert lab["nodes"] == 2
     tunnel = next(row for row in lab["interfaces"] if row["node"] == "wan-tunnel")
     assert tunnel["received_bytes"] > 20 * 4000 and tunnel["sent_bytes"] > 20 * 4000
-    assert code == -signal.SIGINT
+    assert code == 128 + signal.SIGINT
 
 
 def test_no_process_and_no_file_is_left(work):
@@ -193,6 +193,23 @@ def test_no_process_and_no_file_is_left(work):
     assert os.listdir(temporary) == []
     found = subprocess.run(["pgrep", "-f", temporary], capture_output=True, text=True, check=False)
     assert found.stdout == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_lab_and_leaves_nothing(work, number):
+    """As a terminal does, it goes to the lab and to all nodes."""
+    temporary = f"{work}/temporary"
+    os.mkdir(temporary)
+    lab = subprocess.Popen(program.command("lab", written(work, PAIR + "steps: [wait: 60min]")),
+                           env={**os.environ, "TMPDIR": temporary}, start_new_session=True)
+    try:
+        wait_until(lambda: any(files for _, _, files in os.walk(temporary)), "file of a link")
+        os.killpg(lab.pid, number)
+        assert lab.wait(GUARD) == 128 + number
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(lab.pid, signal.SIGKILL)
+    assert os.listdir(temporary) == []
 
 
 NODES = "nodes: {a: , b: }\n"

@@ -6,6 +6,7 @@ use clap::Args;
 use outboard_lab::{LabReport, LabSettings, Topology};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_volume::snapshots;
 use std::fs::File;
@@ -100,6 +101,8 @@ pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
         is_deterministic: options.deterministic,
         ..LabSettings::default()
     };
+    // The lab looks for signals while it waits: it ends its nodes and removes its files.
+    Interrupt::poll();
     let report = outboard_lab::run(&topology, &settings);
     let report = report.map_err(|error| options.error(&error))?;
     if let Some(path) = &options.svg {
