@@ -735,7 +735,8 @@ def traced(work, *words):
     found = [re.match(r"\d+ +(\w+)\((\d+)<([^>]*)>", line)
              for line in lines if "RWF_DSYNC" not in line]
     calls = [("flush" if call[1].endswith("sync") else call[1],
-              "output" if call[2] == "1" else os.path.basename(call[3])) for call in found if call]
+              "output" if call[3].startswith("pipe:") else os.path.basename(call[3]))
+             for call in found if call]
     return [("write", file) if call.startswith("pwrite") else (call, file) for call, file in calls]
 
 
