@@ -22,6 +22,7 @@
 
 #include "../raw.h"
 #include "hub.h"
+#include "pass_descriptor.h"
 
 enum { HUB_FILE, MEMORY, BELL };
 
@@ -30,12 +31,6 @@ struct request {
 	/* Of memory: the process that has it, and that process's descriptor. */
 	int32_t process;
 	int32_t number;
-};
-
-/* Room for the control message that carries a descriptor. */
-union control {
-	char bytes[CMSG_SPACE(sizeof(int))];
-	struct cmsghdr alignment;
 };
 
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;	/* O1 */
@@ -106,22 +101,13 @@ static int open_here(const char *path, const struct request *request)
 /* `result`: a descriptor, or -errno. False: the other process does not receive. */
 static bool send_answer(int socket, int result)
 {
-	union control control = { { 0 } };
+	union ob_descriptor_control control = { { 0 } };
 	int32_t error = result < 0 ? result : 0;
 	struct iovec piece = { &error, sizeof(error) };
 	struct msghdr message = { .msg_iov = &piece, .msg_iovlen = 1 };
 
-	if (result >= 0) {
-		struct cmsghdr *part;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
-		part = CMSG_FIRSTHDR(&message);
-		part->cmsg_level = SOL_SOCKET;
-		part->cmsg_type = SCM_RIGHTS;
-		part->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(part), &result, sizeof(result));
-	}
+	if (result >= 0)
+		ob_pass_descriptor(&message, &control, result);
 	return raw_sendmsg(socket, &message, MSG_NOSIGNAL) == sizeof(error);
 }
 
@@ -150,7 +136,7 @@ void ob_hub_open_for(const char *path, int socket)
 /* A descriptor, or -errno. */
 static int receive_answer(int opener)
 {
-	union control control;
+	union ob_descriptor_control control;
 	int32_t error;
 	struct iovec piece = { &error, sizeof(error) };
 	struct cmsghdr *part;

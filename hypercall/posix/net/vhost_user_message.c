@@ -14,6 +14,7 @@
 
 #include "../raw.h"
 #include "clock.h"
+#include "pass_descriptor.h"
 #include "vhost_user.h"
 
 #define TIMEOUT_SECONDS 10
@@ -119,10 +120,7 @@ static int send_message(struct ob_vhost_session *session, const struct ob_vhost_
 			const void *payload, const int *fds, uint32_t fd_count, uint64_t end)
 {
 	enum ob_vhost_request request = (enum ob_vhost_request)header->request;
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr alignment;
-	} control = { .bytes = "" };
+	union ob_descriptor_control control = { .bytes = "" };
 	struct iovec pieces[] = {
 		{ (void *)header, sizeof(*header) },
 		{ (void *)payload, header->size },
@@ -130,17 +128,8 @@ static int send_message(struct ob_vhost_session *session, const struct ob_vhost_
 	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = header->size ? 2 : 1 };
 	ssize_t sent;
 
-	if (fd_count) {
-		struct cmsghdr *part;
-
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
-		part = CMSG_FIRSTHDR(&message);
-		part->cmsg_level = SOL_SOCKET;
-		part->cmsg_type = SCM_RIGHTS;
-		part->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(part), fds, sizeof(int));
-	}
+	if (fd_count)
+		ob_pass_descriptor(&message, &control, fds[0]);
 	for (;;) {
 		int error;
 
