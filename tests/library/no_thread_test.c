@@ -25,11 +25,11 @@
 /* Calls that the other thread makes before the booting one learns that it gets no thread. */
 #define CALLS 1000
 
-static bool refuses, stop;	/* atomic, as the next two */
+static bool refuses, stop;	/* atomic, as the next two lines */
 static long answered, refused, handled;
+static long tries;		/* to make one thread more than there is room for */
 static pthread_t booting;
 static int room;		/* threads that it can still make */
-static long tries;		/* of it, to make one too many */
 
 static long get(const long *number)
 {
@@ -51,11 +51,11 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
 
 	if (!__atomic_load_n(&refuses, __ATOMIC_SEQ_CST))
 		return real(thread, attributes, run, argument);
+	/* The kernel tries again only where it cannot fail any more. Then it may need one more. */
 	if (pthread_self() != booting)
-		return EAGAIN;
+		return get(&tries) > 1 ? real(thread, attributes, run, argument) : EAGAIN;
 	CHECK(!raise(SIGUSR1));
-	/* The kernel tries again only where it cannot fail any more. */
-	if (room-- > 0 || tries++)
+	if (room-- > 0 || __atomic_fetch_add(&tries, 1, __ATOMIC_SEQ_CST))
 		return real(thread, attributes, run, argument);
 	while (get(&answered) + get(&refused) < before + CALLS)
 		sched_yield();
