@@ -17,12 +17,15 @@
 
 #define MAX_VCPUS 64
 /* Linux's COMMAND_LINE_SIZE, less the words that every boot adds (kernel/arch/core/setup.c). */
-#define COMMAND_LINE_MOST 384
+#define COMMAND_LINE_MOST 768
 /* Sizes of struct ob_config in older releases. */
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
 #define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
 #define CONFIG_SIZE_BEFORE_FLAGS offsetof(struct ob_config, flags)
+#define CONFIG_SIZE_BEFORE_SPARE_INTERFACES offsetof(struct ob_config, spare_interfaces)
+/* Most spare interfaces: half of the devices that a kernel can have. */
+#define SPARE_INTERFACES_MOST 32
 #define MEMORY_STEP (4ull << 20)
 #define MEMORY_MINIMUM (4ull << 20)
 #define MEMORY_FOR_DISKS (16ull << 20)
@@ -134,7 +137,8 @@ static int complete(struct ob_instance *instance, const struct ob_config *given,
 	*config = (struct ob_config){ .size = sizeof(*config), .log_level = OB_LOG_DEFAULT };
 	if (!given)
 		return 0;
-	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_FLAGS &&
+	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_SPARE_INTERFACES &&
+	    given->size != CONFIG_SIZE_BEFORE_FLAGS &&
 	    given->size != CONFIG_SIZE_BEFORE_CONTAIN_PANIC &&
 	    given->size != CONFIG_SIZE_BEFORE_KERNEL &&
 	    given->size != CONFIG_SIZE_BEFORE_PANIC)
@@ -154,6 +158,9 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 	if (config->flags & ~OB_SHARED_MEMORY)
 		return fail(instance, -EINVAL, "flags is %#llx: use OB_SHARED_MEMORY or 0",
 			    (unsigned long long)config->flags);
+	if (config->spare_interfaces > SPARE_INTERFACES_MOST)
+		return fail(instance, -EINVAL, "spare_interfaces is %u: use 0 to %u",
+			    config->spare_interfaces, SPARE_INTERFACES_MOST);
 	if (config->command_line && strlen(config->command_line) > COMMAND_LINE_MOST)
 		return fail(instance, -EINVAL,
 			    "command_line has %zu characters: the kernel has room "
@@ -161,6 +168,7 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 			    strlen(config->command_line), COMMAND_LINE_MOST);
 	parameters->command_line = config->command_line;
 	parameters->components = config->components;
+	parameters->spare_interfaces = config->spare_interfaces;
 	error = choose_vcpus(instance, config, parameters);
 	if (!error)
 		error = choose_memory(instance, config, parameters);

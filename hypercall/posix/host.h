@@ -177,7 +177,7 @@ struct ob_posix_sockets {
 struct ob_posix_snapshot {
 	int directory;			/* -1: no snapshot is wanted */
 	char name[64];
-	char key[1024];
+	char key[2048];
 	char status[256];
 };
 

@@ -13,7 +13,7 @@
 
 #include "client.h"
 
-#define COMMAND_LINE_MOST 384	/* as the header says */
+#define COMMAND_LINE_MOST 768	/* as the header says */
 
 static void refused(struct ob_config config, const char *reason)
 {

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +19,10 @@
 
 #include "client.h"
 #include "net_links.h"
+#include "wait_for.h"
+
+#define SECONDS 300		/* a guard against hangs */
+#define CALLERS 4
 
 static void expect_reason(int result, int wanted, const char *part)
 {
@@ -230,6 +235,39 @@ static void test_capture_file(void)
 }
 
 /* Nobody announces a network on a dummy interface. */
+static void *call_until(void *stop)
+{
+	while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED))
+		ob_sys_getpid();
+	return NULL;
+}
+
+/*
+ * Linux's driver reads the state of the link by a worker, which is cancelled if it comes too late.
+ * Other threads keep it from the vCPUs.
+ */
+static void test_down_and_up(void)
+{
+	char description[128], name[16], path[64], text[16];
+	pthread_t callers[CALLERS];
+	bool stop = false;
+
+	for (int i = 0; i < CALLERS; i++)
+		CHECK_EQUAL(pthread_create(&callers[i], NULL, call_until, &stop), 0);
+	for (int i = 0; i < 60; i++) {
+		int number = ob_net_add(hub(description, ",down"), name);
+
+		CHECK(number >= 0);
+		snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", name);
+		net_up_down_up(name);
+		WAIT_FOR(net_read_file(path, text, sizeof(text)) && !strcmp(text, "1\n"), SECONDS);
+		CHECK_EQUAL(ob_net_remove(number), 0);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < CALLERS; i++)
+		CHECK_EQUAL(pthread_join(callers[i], NULL), 0);
+}
+
 static void test_slaac_in_vain(void)
 {
 	net_make_dummy("test0");
@@ -336,7 +374,7 @@ static const struct {
 	{ "servers", test_servers },	 { "slaac-in-vain", test_slaac_in_vain },
 	{ "foreign-servers", test_foreign_servers },
 	{ "namespaces", test_namespaces }, { "capture-file", test_capture_file },
-	{ "slaac", test_slaac },
+	{ "slaac", test_slaac }, { "down-and-up", test_down_and_up },
 	{ "halt", test_halt },		 { "instances", test_instances },
 };
 
@@ -360,7 +398,7 @@ int main(int count, char **arguments)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (strcmp(cases[i].name, arguments[1]))
 			continue;
-		client_boot(1);
+		client_boot(cases[i].run == test_down_and_up ? 2 : 1);
 		cases[i].run();
 		CHECK_EQUAL(ob_halt(), 0);
 		return 0;

@@ -88,6 +88,21 @@ void net_delete_link(const char *name)
 	perform(&message);
 }
 
+void net_up_down_up(const char *name)
+{
+	static const unsigned int flags[] = { IFF_UP, 0, IFF_UP };
+	struct net_message message;
+
+	net_message_init(&message);
+	for (int i = 0; i < 3; i++) {
+		struct ifinfomsg info = { .ifi_flags = flags[i], .ifi_change = IFF_UP };
+
+		net_message_begin(&message, RTM_NEWLINK, NLM_F_ACK, &info, sizeof(info));
+		net_message_add_text(&message, IFLA_IFNAME, name);
+	}
+	perform(&message);
+}
+
 void net_move_link(const char *name, long task)
 {
 	struct net_message message;

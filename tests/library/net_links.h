@@ -20,6 +20,8 @@ void net_make_link_with(const char *kind, const char *name, const char *below,
 void net_make_dummy(const char *name);
 void net_make_veth(const char *name, const char *peer);
 void net_delete_link(const char *name);
+/* In one call, so that hardly any work is done in between. */
+void net_up_down_up(const char *name);
 /* Moves a link into the network namespace of a task. */
 void net_move_link(const char *name, long task);
 /* Makes a link a port of a bridge or a bond. */

@@ -41,14 +41,21 @@ const WORDS: [&str; 10] = [
     "sysctl.net.core.rmem_default=4000000",
 ];
 /// Words for labs with IPv6, and without it.
-const WITH_V6: &str = "sysctl.net.ipv6.neigh.default.interval_probe_time_ms=3600000";
+const WITH_V6: [&str; 4] = [
+    "sysctl.net.ipv6.neigh.default.interval_probe_time_ms=3600000",
+    "sysctl.net.ipv6.neigh.default.retrans_time_ms=20",
+    // The lab knows that addresses are unique. An address that waits for the proof cannot ask for
+    // neighbours.
+    "sysctl.net.ipv6.conf.default.accept_dad=0",
+    "sysctl.net.ipv6.conf.default.accept_ra=0",
+];
 const WITHOUT_V6: &str = "ipv6.disable=1";
+/// Most interfaces that a snapshot can have in advance.
+const SPARE_INTERFACES_MOST: usize = 32;
 /// How long the ports of a link may take to see each other.
 const MEETING: Duration = Duration::from_secs(20);
 const MEETING_TRY: Duration = Duration::from_millis(20);
-/// Intervals of questions for a neighbour's address, in milliseconds: while ports meet, and
-/// Linux's own.
-const QUICK: &str = "20";
+/// Linux's own interval of questions for a neighbour's address, in milliseconds.
 const USUAL: &str = "1000";
 /// Twice the interval at which a node looks for old neighbours, in milliseconds.
 const RARE: &str = "3600000";
@@ -99,19 +106,30 @@ fn components(topology: &Topology) -> String {
 
 fn command_line(topology: &Topology) -> String {
     let mut words = WORDS.to_vec();
-    words.push(match topology.has_v6() {
-        true => WITH_V6,
-        false => WITHOUT_V6,
-    });
+    match topology.has_v6() {
+        true => words.extend(WITH_V6),
+        false => words.push(WITHOUT_V6),
+    }
     words.join(" ")
 }
 
-fn boot(topology: &Topology, settings: &LabSettings, vcpus: u32) -> io::Result<Kernel> {
+/// Interfaces that a node's snapshot has. A link with an MTU of its own needs another device.
+fn spare_interfaces(topology: &Topology, index: usize) -> u32 {
+    let ports: Vec<_> = topology.ports_of(index).collect();
+    let has_mtu = |(link, _, _): &(usize, _, _)| topology.links[*link].mtu.is_some();
+    match ports.len() <= SPARE_INTERFACES_MOST && !ports.iter().any(has_mtu) {
+        true => ports.len() as u32,
+        false => 0,
+    }
+}
+
+fn boot(topology: &Topology, settings: &LabSettings, index: usize) -> io::Result<Kernel> {
     let mut builder = Kernel::builder()
-        .vcpus(vcpus)
+        .vcpus(topology.nodes[index].vcpus)
         .memory(MEMORY)
         .command_line(CString::new(command_line(topology))?)
-        .components(CString::new(components(topology))?);
+        .components(CString::new(components(topology))?)
+        .spare_interfaces(spare_interfaces(topology, index));
     if let Some(directory) = &settings.snapshots {
         builder = builder.snapshots(CString::new(directory.as_os_str().as_bytes())?);
     }
@@ -126,7 +144,7 @@ fn quoted(path: &Path) -> io::Result<String> {
 
 impl<'a> Node<'a> {
     fn start(topology: &'a Topology, settings: &'a LabSettings, index: usize) -> io::Result<Self> {
-        let kernel = boot(topology, settings, topology.nodes[index].vcpus)?;
+        let kernel = boot(topology, settings, index)?;
         let mut node = Self {
             topology,
             settings,
@@ -168,12 +186,7 @@ impl<'a> Node<'a> {
             net.set_sysctl("net.ipv6.conf.all.disable_ipv6", "1")?;
             return net.set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
         }
-        net.set_sysctl("net.ipv6.neigh.default.retrans_time_ms", QUICK)?;
-        net.set_sysctl("net.ipv6.conf.all.keep_addr_on_down", "1")?;
-        // The lab knows that addresses are unique. An address that waits for the proof cannot ask
-        // for neighbours.
-        net.set_sysctl("net.ipv6.conf.default.accept_dad", "0")?;
-        net.set_sysctl("net.ipv6.conf.default.accept_ra", "0")
+        net.set_sysctl("net.ipv6.conf.all.keep_addr_on_down", "1")
     }
 
     fn description(&self, link: usize, port: usize, found: &Port) -> io::Result<String> {
@@ -183,7 +196,8 @@ impl<'a> Node<'a> {
             .hardware_address(link, port)
             .map(|byte| format!("{byte:02x}"))
             .join(":");
-        let mut text = format!("hub:{hub},name={},mac={mac}", found.interface());
+        // The kernel counts interfaces as the topology does.
+        let mut text = format!("hub:{hub},mac={mac}");
         for address in &found.addresses {
             text.push_str(&format!(",ip={address}"));
         }

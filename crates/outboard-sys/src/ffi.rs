@@ -33,6 +33,7 @@ pub struct ob_config {
     pub kernel: *const c_char,
     pub contain_panic: c_int,
     pub flags: u64,
+    pub spare_interfaces: c_uint,
 }
 
 /// Of `ob_config.flags`: other processes may map the kernel's memory.

@@ -42,6 +42,8 @@ pub struct Config {
     pub contain_panic: bool,
     /// Other processes may map the kernel's memory.
     pub shared_memory: bool,
+    /// Interfaces that a snapshot has in advance.
+    pub spare_interfaces: u32,
 }
 
 /// The functions that a kernel calls, on the heap: NULL or a pointer that the library has as a
@@ -108,6 +110,7 @@ impl Config {
                 true => ffi::OB_SHARED_MEMORY,
                 false => 0,
             },
+            spare_interfaces: self.spare_interfaces,
         }
     }
 }

@@ -27,6 +27,8 @@ struct ob_boot_parameters {
 	 * not 0
 	 */
 	uint32_t boot;
+	/* interfaces that a snapshot has in advance, for later devices of ob_kernel_virtio_add() */
+	uint32_t spare_interfaces;
 };
 
 /*

@@ -606,6 +606,14 @@ void ob_host_virtio_close(struct ob_host *host, uint32_t device);
  */
 int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end);
 
+/*
+ * Makes a network device that leads nowhere, for an interface of a snapshot. It offers what a later
+ * device offers that shall have this interface; the platform chooses of which kind. The kernel
+ * closes it before the snapshot is saved. Returns its number. -ENODEV: the platform has no such
+ * device. Does not block; a vCPU may be held.
+ */
+int ob_host_virtio_spare(struct ob_host *host);
+
 /* ---- sockets ----------------------------------------------------------- */
 
 /*

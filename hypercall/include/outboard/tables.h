@@ -142,7 +142,8 @@
 	member(group, virtio_notify)	\
 	member(group, virtio_reset)	\
 	member(group, virtio_close)	\
-	member(group, virtio_poll)
+	member(group, virtio_poll)	\
+	member(group, virtio_spare)
 
 /* Without it: -ENOSYS, the kernel has no sockets but its own. */
 #define OB_HOST_SOCKETS(member, group)	\

@@ -55,21 +55,6 @@
 #include "../raw.h"
 #include "hub.h"
 
-/* Headers of older hosts lack these. */
-#ifndef VIRTIO_NET_F_HOST_USO
-#define VIRTIO_NET_F_GUEST_USO4 54
-#define VIRTIO_NET_F_GUEST_USO6 55
-#define VIRTIO_NET_F_HOST_USO 56
-#endif
-
-#define FEATURE(name) (1ULL << VIRTIO_NET_F_##name)
-
-/* Frames pass between kernels as they are. */
-#define OFFLOADS \
-	(FEATURE(CSUM) | FEATURE(HOST_TSO4) | FEATURE(HOST_TSO6) | FEATURE(HOST_ECN) | \
-	 FEATURE(HOST_USO) | FEATURE(GUEST_CSUM) | FEATURE(GUEST_TSO4) | FEATURE(GUEST_TSO6) | \
-	 FEATURE(GUEST_ECN) | FEATURE(GUEST_USO4) | FEATURE(GUEST_USO6))
-
 #define MTU_LEAST 68u
 
 /* Entries of other ports that somebody overwrote are correct again by then. */
@@ -145,7 +130,7 @@ static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device,
 	if (!hub)
 		return NULL;
 	hub->backend.operations = &operations;
-	hub->backend.offloads = OFFLOADS;
+	hub->backend.offloads = OB_HUB_OFFLOADS;
 	hub->backend.queues = 1;
 	hub->host = host;
 	hub->device = device;

@@ -26,6 +26,13 @@
 #define OB_HUB_MTU_MOST 65521u
 /* How often a port looks at the file while its kernel does not use it. */
 #define OB_HUB_SECONDS_UNUSED 4
+/* Frames pass between kernels as they are. */
+#define OB_HUB_FEATURE(name) (1ULL << VIRTIO_NET_F_##name)
+#define OB_HUB_OFFLOADS \
+	(OB_HUB_FEATURE(CSUM) | OB_HUB_FEATURE(HOST_TSO4) | OB_HUB_FEATURE(HOST_TSO6) | \
+	 OB_HUB_FEATURE(HOST_ECN) | OB_HUB_FEATURE(HOST_USO) | OB_HUB_FEATURE(GUEST_CSUM) | \
+	 OB_HUB_FEATURE(GUEST_TSO4) | OB_HUB_FEATURE(GUEST_TSO6) | OB_HUB_FEATURE(GUEST_ECN) | \
+	 OB_HUB_FEATURE(GUEST_USO4) | OB_HUB_FEATURE(GUEST_USO6))
 /* A new port does not spin for so long. */
 #define OB_HUB_START_NSEC 1000000000ull
 

@@ -95,7 +95,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
 
 /* A string that is built step by step. */
 struct text {
-	char bytes[1024];
+	char bytes[2048];
 	size_t length;
 	bool full;
 };
@@ -158,6 +158,7 @@ static void make_key(struct text *key, const struct program *program,
 	       (unsigned long long)parameters->memory, parameters->log_level);
 	append_processor(key);
 	append(key, "components %s\n", parameters->components ? parameters->components : "");
+	append(key, "spare interfaces %u\n", parameters->spare_interfaces);
 	append(key, "archive %s\n", ob_posix_components_identity());
 	append(key, "command line %s\n", parameters->command_line ? parameters->command_line : "");
 }

@@ -114,6 +114,7 @@ void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_i
 	ob_machine.console_level = parameters->log_level;
 	ob_machine.command_line = parameters->command_line ?: "";
 	ob_machine.components = parameters->components ?: "";
+	ob_machine.spare_interfaces = parameters->spare_interfaces;
 }
 
 static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struct ob_info *info)

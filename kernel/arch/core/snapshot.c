@@ -6,7 +6,8 @@
  *                                     restored ---^
  *
  *   step       who                   what
- *   prepared   the leader            has loaded components, and notes what has to be renewed
+ *   prepared   the leader            has loaded components, has made spare interfaces
+ *                                    (virtio_spare.c), and notes what has to be renewed
  *   at rest    the booting thread    takes the first vCPU while that idles; no other one is up
  *   saved      the booting thread    writes all memory that is in use
  *   restored   another process       loads that memory in the place of a boot
@@ -32,6 +33,7 @@
 #include <linux/sizes.h>
 #include <outboard/gate.h>
 #include <outboard/hypercall_snapshot.h>
+#include "../drivers/virtio.h"
 #include "deferred.h"
 #include "snapshot.h"
 #include "vcpu.h"
@@ -198,6 +200,7 @@ void ob_snapshot_take(void)
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 
 	ob_take_first_vcpu(vcpu);
+	ob_virtio_spares_park();
 	ob_host_snapshot_end(ob_host, ob_snapshot_write());
 	ob_snapshot_end = 0;
 	ob_idle_begin(vcpu, &vcpu->carrier.baton);

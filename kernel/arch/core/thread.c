@@ -26,6 +26,7 @@
 #include <linux/pid_namespace.h>
 #include <linux/wait.h>
 #include <asm/switch_to.h>
+#include "../drivers/virtio.h"
 #include "deferred.h"
 #include "signal.h"
 #include "snapshot.h"
@@ -204,10 +205,12 @@ int ob_leader_main(void *unused)
 	current->mm->context.mirrored = true;
 #endif
 	ob_machine.components_error = ob_components_load(ob_machine.components);
-	if (ob_machine.snapshot)
+	if (ob_machine.snapshot) {
+		ob_virtio_spares_make(ob_machine.spare_interfaces);
 		ob_prepared();
-	else
+	} else {
 		ob_ready();
+	}
 	for (;;) {
 		wait_event_idle(ob_adoptions_waiting,
 				READ_ONCE(ob_adoptions) || READ_ONCE(ob_machine.renew));

@@ -188,6 +188,7 @@ struct ob_machine {
 	const char *command_line;
 	const char *components;		/* to be loaded before the first call */
 	int components_error;
+	u32 spare_interfaces;		/* that a snapshot has in advance */
 	u32 snapshot;			/* the kernel is to be saved: snapshot.c */
 	u32 prepared;			/* word: the kernel can be saved now */
 	u32 renew;			/* word: 1 until the leader has renewed what must differ */

@@ -2,10 +2,10 @@
 /*
  * The host's virtio devices: a transport for Linux's own virtio drivers over the virtio group.
  *
- * The program adds a device, whose driver is then loaded and bound. Queues are Linux's split
- * virtqueues, with physical addresses. Each queue has an interrupt of its own, so that several
- * vCPUs can serve several queues. A notification is a hypercall, in which the device may work on
- * the caller's thread.
+ * The program adds a device, whose driver is then loaded and bound, unless a spare device takes it
+ * (virtio_spare.c). Queues are Linux's split virtqueues, with physical addresses. Each queue has an
+ * interrupt of its own, so that several vCPUs can serve several queues. A notification is a
+ * hypercall, in which the device may work on the caller's thread.
  */
 #include <linux/delay.h>
 #include <linux/device/class.h>
@@ -23,34 +23,15 @@
 #include "../core/irq.h"
 #include "../core/vcpu.h"
 #include "virtio.h"
+#include "virtio_device.h"
 
 static_assert(OB_VIRTIO_BASE == OB_PHYS_OFFSET);
 
 /* A reset waits this long, in milliseconds, before it asks the host again. */
 #define OB_RESET_PAUSE 1
 
-struct ob_virtio {
-	struct virtio_device device;
-	struct ob_virtio_info info;
-	u32 number;			/* the host's */
-	u32 config_interrupt;		/* 0: none is allocated */
-	u8 status;
-	struct list_head list;
-};
-
-/* What a queue's `priv` points to. */
-struct ob_virtio_vq {
-	u32 interrupt;			/* 0: the queue has no callback */
-	u32 number;			/* of the device */
-};
-
-static LIST_HEAD(ob_virtios);
-static DEFINE_MUTEX(ob_virtios_lock);
-
-static struct ob_virtio *ob_virtio_of(struct virtio_device *device)
-{
-	return container_of(device, struct ob_virtio, device);
-}
+LIST_HEAD(ob_virtios);
+DEFINE_MUTEX(ob_virtios_lock);
 
 static void ob_virtio_get(struct virtio_device *device, unsigned int offset, void *bytes,
 			  unsigned int size)
@@ -116,9 +97,7 @@ static const char *ob_virtio_bus_name(struct virtio_device *device)
 
 static bool ob_virtio_notify(struct virtqueue *queue)
 {
-	const struct ob_virtio_vq *vq = queue->priv;
-
-	ob_host_virtio_notify(ob_host, vq->number, queue->index);
+	ob_host_virtio_notify(ob_host, ob_virtio_of(queue->vdev)->number, queue->index);
 	return true;
 }
 
@@ -178,24 +157,31 @@ static void ob_virtio_del_vqs(struct virtio_device *device)
 	virtio->config_interrupt = 0;
 }
 
-static int ob_virtio_start_vq(struct ob_virtio *virtio, struct virtqueue *queue, bool has_callback)
+int ob_virtio_offer_vq(struct ob_virtio *virtio, struct virtqueue *queue)
 {
-	struct ob_virtio_vq *vq = queue->priv;
-	int interrupt = 0;
+	const struct ob_virtio_vq *vq = queue->priv;
 	struct ob_virtio_queue host_queue = {
 		.descriptors = virtqueue_get_desc_addr(queue),
 		.available = virtqueue_get_avail_addr(queue),
 		.used = virtqueue_get_used_addr(queue),
 		.size = virtqueue_get_vring_size(queue),
+		.interrupt = vq->interrupt,
 	};
+
+	return ob_host_virtio_queue(ob_host, virtio->number, queue->index, &host_queue);
+}
+
+static int ob_virtio_start_vq(struct ob_virtio *virtio, struct virtqueue *queue, bool has_callback)
+{
+	struct ob_virtio_vq *vq = queue->priv;
+	int interrupt = 0;
 
 	if (has_callback)
 		interrupt = ob_virtio_request_interrupt(vring_interrupt, queue->name, queue);
 	if (interrupt < 0)
 		return interrupt;
 	vq->interrupt = interrupt;
-	host_queue.interrupt = interrupt;
-	return ob_host_virtio_queue(ob_host, virtio->number, queue->index, &host_queue);
+	return ob_virtio_offer_vq(virtio, queue);
 }
 
 static struct virtqueue *ob_virtio_make_vq(struct ob_virtio *virtio, unsigned int index,
@@ -207,7 +193,6 @@ static struct virtqueue *ob_virtio_make_vq(struct ob_virtio *virtio, unsigned in
 
 	if (!vq)
 		return ERR_PTR(-ENOMEM);
-	vq->number = virtio->number;
 	queue = vring_create_virtqueue(index, virtio->info.queue_size, PAGE_SIZE, &virtio->device,
 				       true, true, info->ctx, ob_virtio_notify, info->callback,
 				       info->name);
@@ -261,7 +246,7 @@ static int ob_virtio_set_vq_affinity(struct virtqueue *queue, const struct cpuma
 				mask ?: cpu_possible_mask);
 }
 
-static const struct virtio_config_ops ob_virtio_operations = {
+const struct virtio_config_ops ob_virtio_operations = {
 	.get = ob_virtio_get,
 	.set = ob_virtio_set,
 	.get_status = ob_virtio_get_status,
@@ -354,34 +339,45 @@ static long ob_virtio_do(long (*function)(void *argument), struct ob_virtio_call
 	return call->ran ? call->result : error;
 }
 
-static long ob_virtio_add(const struct ob_virtio_call *add)
+struct ob_virtio *ob_virtio_add(u32 number, const struct ob_virtio_info *info, char *name)
 {
 	struct ob_virtio *virtio = kzalloc(sizeof(*virtio), GFP_KERNEL);
-	long error;
+	int error;
 
 	if (!virtio)
-		return -ENOMEM;
-	virtio->number = add->number;
-	error = ob_host_virtio_info(ob_host, add->number, &virtio->info);
-	if (error) {
-		kfree(virtio);
-		return error;
-	}
-	error = ob_virtio_register(virtio, add->name);
+		return ERR_PTR(-ENOMEM);
+	virtio->number = number;
+	virtio->info = *info;
+	error = ob_virtio_register(virtio, name);
 	if (error)
-		return error;
+		return ERR_PTR(error);
 	mutex_lock(&ob_virtios_lock);
-	list_add(&virtio->list, &ob_virtios);
+	list_add_tail(&virtio->list, &ob_virtios);
 	WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
 	mutex_unlock(&ob_virtios_lock);
-	return 0;
+	return virtio;
+}
+
+static long ob_virtio_add_any(u32 number, char *name)
+{
+	struct ob_virtio_info info;
+	struct ob_virtio *virtio;
+	long error = ob_host_virtio_info(ob_host, number, &info);
+
+	if (error)
+		return error;
+	error = ob_virtio_spare_use(number, &info, name);
+	if (error != -ENOENT)
+		return error;
+	virtio = ob_virtio_add(number, &info, name);
+	return PTR_ERR_OR_ZERO(virtio);
 }
 
 static long ob_virtio_add_call(void *argument)
 {
 	struct ob_virtio_call *add = argument;
 
-	add->result = ob_virtio_add(add);
+	add->result = ob_virtio_add_any(add->number, add->name);
 	add->ran = true;
 	return 0;
 }
@@ -412,14 +408,21 @@ static struct ob_virtio *ob_virtio_take(u32 number)
 	return found;
 }
 
+int ob_virtio_remove(u32 number)
+{
+	struct ob_virtio *virtio = ob_virtio_take(number);
+
+	if (!virtio)
+		return -ENOENT;
+	unregister_virtio_device(&virtio->device);
+	return 0;
+}
+
 static long ob_virtio_remove_call(void *argument)
 {
 	struct ob_virtio_call *remove = argument;
-	struct ob_virtio *virtio = ob_virtio_take(remove->number);
 
-	if (virtio)
-		unregister_virtio_device(&virtio->device);
-	remove->result = virtio ? 0 : -ENOENT;
+	remove->result = ob_virtio_remove(remove->number);
 	remove->ran = true;
 	return 0;
 }

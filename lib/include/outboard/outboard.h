@@ -30,7 +30,7 @@ struct ob_config {
 	 * (profile base). 0: a quarter of the host's.
 	 */
 	uint64_t memory;
-	/* added to the kernel's command line, at most 384 characters; NULL: nothing */
+	/* added to the kernel's command line, at most 768 characters; NULL: nothing */
 	const char *command_line;
 	/*
 	 * Kernel log lines of this level and below (0 emergency to 7 debug) go to `log`.
@@ -85,6 +85,14 @@ struct ob_config {
 	int contain_panic;
 	/* OB_SHARED_MEMORY or 0. Absent in programs built before this member existed. */
 	uint64_t flags;
+	/*
+	 * Interfaces that a snapshot has in advance, at most 32: eth0, eth1 and so on, down. A hub's
+	 * port without a given MTU takes the first one that is left, and is ready sooner. Needs the
+	 * component virtio_net. Settings that interfaces inherit belong into `command_line`:
+	 * "sysctl.net.ipv6.conf.default.accept_dad=0". 0: none. Without a snapshot there are none.
+	 * Absent in programs built before this member existed.
+	 */
+	unsigned int spare_interfaces;
 };
 
 /*

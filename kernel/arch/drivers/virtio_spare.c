@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Spare network devices: a snapshot has their interfaces, so that a start need not make them.
+ *
+ *   made -> parked -> saved ... started -> used
+ *
+ *   step     who                   what
+ *   made     the leader            registers a device of the host, as for a program; no interface
+ *                                  is up, so no queue has a buffer
+ *   parked   the booting thread    closes the host's device; the driver keeps its queues
+ *   used     a client              has added a device: the host gets the queues of a spare one,
+ *                                  whose interface gets the MAC address of the new one
+ *
+ * A spare device is used only for a device that its driver cannot tell from the one it has seen:
+ * type, features, queues and configuration are equal, except for the MAC address.
+ */
+#include <linux/etherdevice.h>
+#include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
+#include <linux/virtio_net.h>
+#include "../core/vcpu.h"
+#include "virtio.h"
+#include "virtio_device.h"
+
+/* What the drivers of all spare devices have read. */
+static struct virtio_net_config ob_spare_config;
+
+/* What must be equal: all that follows the MAC address and the state of the link. */
+#define OB_COMPARED offsetof(struct virtio_net_config, max_virtqueue_pairs)
+
+static void ob_read_config(u32 number, struct virtio_net_config *config)
+{
+	ob_host_virtio_read(ob_host, number, 0, config, sizeof(*config));
+}
+
+static int ob_make_spare(void)
+{
+	int number = ob_host_virtio_spare(ob_host);
+	struct ob_virtio_info info;
+	char name[IFNAMSIZ];
+	struct ob_virtio *virtio;
+	int error;
+
+	if (number < 0)
+		return number;
+	error = ob_host_virtio_info(ob_host, number, &info);
+	if (error)
+		return error;
+	ob_read_config(number, &ob_spare_config);
+	virtio = ob_virtio_add(number, &info, name);
+	return PTR_ERR_OR_ZERO(virtio);
+}
+
+void ob_virtio_spares_make(unsigned int count)
+{
+	int error = 0;
+
+	while (count-- && !error)
+		error = ob_make_spare();
+	if (error)
+		pr_warn("a spare network interface cannot be made: error %d\n", error);
+}
+
+void ob_virtio_spares_park(void)
+{
+	struct ob_virtio *virtio;
+
+	list_for_each_entry(virtio, &ob_virtios, list) {
+		ob_host_virtio_close(ob_host, virtio->number);
+		virtio->number = OB_VIRTIO_NONE;
+	}
+	WRITE_ONCE(ob_machine.virtio_devices, 0);
+}
+
+static bool ob_is_like(const struct ob_virtio *spare, u32 number, const struct ob_virtio_info *info)
+{
+	struct virtio_net_config config;
+
+	if (spare->number != OB_VIRTIO_NONE || memcmp(&spare->info, info, sizeof(*info)))
+		return false;
+	ob_read_config(number, &config);
+	return !memcmp((char *)&config + OB_COMPARED, (char *)&ob_spare_config + OB_COMPARED,
+		       sizeof(config) - OB_COMPARED);
+}
+
+/* Takes the first one that fits. NULL: none does. */
+static struct ob_virtio *ob_take_spare(u32 number, const struct ob_virtio_info *info)
+{
+	struct ob_virtio *virtio, *found = NULL;
+
+	mutex_lock(&ob_virtios_lock);
+	list_for_each_entry(virtio, &ob_virtios, list) {
+		if (!ob_is_like(virtio, number, info))
+			continue;
+		found = virtio;
+		found->number = number;
+		WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
+		break;
+	}
+	mutex_unlock(&ob_virtios_lock);
+	return found;
+}
+
+static int ob_is_interface(struct device *child, void *unused)
+{
+	return child->class && !strcmp(child->class->name, "net");
+}
+
+/* The interface gets the MAC address, as its permanent one. */
+static int ob_set_address(struct ob_virtio *virtio, char *name)
+{
+	struct device *child = device_find_child(&virtio->device.dev, NULL, ob_is_interface);
+	struct sockaddr address = { .sa_family = ARPHRD_ETHER };
+	struct net_device *interface;
+	int error;
+
+	if (!child)
+		return -ENODEV;
+	interface = to_net_dev(child);
+	ob_host_virtio_read(ob_host, virtio->number, 0, address.sa_data, ETH_ALEN);
+	rtnl_lock();
+	error = dev_set_mac_address(interface, &address, NULL);
+	if (!error) {
+		memcpy(interface->perm_addr, address.sa_data, ETH_ALEN);
+		interface->addr_assign_type = NET_ADDR_PERM;
+		strscpy(name, interface->name, IFNAMSIZ);
+	}
+	rtnl_unlock();
+	put_device(child);
+	return error;
+}
+
+static int ob_start_spare(struct ob_virtio *virtio)
+{
+	struct virtio_device *device = &virtio->device;
+	struct virtqueue *queue;
+	int error = ob_host_virtio_features(ob_host, virtio->number, device->features);
+
+	list_for_each_entry(queue, &device->vqs, list)
+		if (!error)
+			error = ob_virtio_offer_vq(virtio, queue);
+	return error ?: ob_host_virtio_start(ob_host, virtio->number, virtio->config_interrupt);
+}
+
+int ob_virtio_spare_use(u32 number, const struct ob_virtio_info *info, char *name)
+{
+	struct ob_virtio *virtio = ob_take_spare(number, info);
+	int error;
+
+	*name = '\0';
+	if (!virtio)
+		return -ENOENT;
+	error = ob_start_spare(virtio) ?: ob_set_address(virtio, name);
+	if (!error)
+		return 0;
+	ob_virtio_remove(number);
+	return error == -ENOENT ? -EIO : error;
+}
