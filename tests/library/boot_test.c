@@ -44,7 +44,7 @@ static void bad_configurations(void)
 	memset(words, 'x', COMMAND_LINE_MOST + 1);
 	bad = config;
 	bad.command_line = words;
-	refused(bad, "command_line has 385");
+	refused(bad, "command_line has 769");
 	setenv("OUTBOARD_LOG", "loud", 1);
 	refused(config, "OUTBOARD_LOG");
 	unsetenv("OUTBOARD_LOG");
