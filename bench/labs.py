@@ -36,7 +36,8 @@ nodes:
 links:
   l: {{line: n1..n{count}}}
 steps:
-  - ping: {{from: n1, to: n{min(count, HOPS_MOST)}, count: {pings}, interval: {interval}, timeout: 10s}}
+  - ping:
+      {{from: n1, to: n{min(count, HOPS_MOST)}, count: {pings}, interval: {interval}, timeout: 10s}}
 """)
     return path
 
