@@ -16,6 +16,7 @@
 
 void client_boot(unsigned int vcpus)
 {
+	const char *spares = getenv("SPARE_INTERFACES");
 	struct ob_config config = {
 		.size = sizeof(config),
 		.vcpus = vcpus,
@@ -24,6 +25,7 @@ void client_boot(unsigned int vcpus)
 		.snapshots = getenv("SNAPSHOTS"),
 		.components = getenv("COMPONENTS"),
 		.command_line = getenv("COMMAND_LINE"),
+		.spare_interfaces = spares ? (unsigned int)atoi(spares) : 0,
 	};
 	int error = ob_boot(&config);
 

@@ -24,7 +24,8 @@
 
 /*
  * Boots with so many vCPUs (0: the default) and 512 MB, or ends the program. From the environment:
- * SNAPSHOTS and COMPONENTS, directories, and COMMAND_LINE.
+ * SNAPSHOTS, a directory, COMPONENTS, COMMAND_LINE and SPARE_INTERFACES, as struct ob_config has
+ * them.
  */
 void client_boot(unsigned int vcpus);
 

@@ -121,6 +121,17 @@ void net_set_controller(const char *name, const char *controller)
 	perform(&message);
 }
 
+int net_add(const char *description, char name[16])
+{
+	int number = ob_net_add(description, name);
+
+	if (number < 0) {
+		fprintf(stderr, "%s: %d: %s\n", description, number, ob_net_error());
+		_Exit(1);
+	}
+	return number;
+}
+
 void net_configure(const char *name, const char *changes)
 {
 	int error = ob_net_configure(name, changes);

@@ -27,6 +27,8 @@ void net_move_link(const char *name, long task);
 /* Makes a link a port of a bridge or a bond. */
 void net_set_controller(const char *name, const char *controller);
 
+/* Calls ob_net_add, or ends the program with its reason. Returns the interface's number. */
+int net_add(const char *description, char name[16]);
 /* Calls ob_net_configure, or ends the program with its reason. */
 void net_configure(const char *name, const char *changes);
 

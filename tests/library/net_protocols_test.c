@@ -50,13 +50,9 @@ static const char *hub;
 static void add_interface(int segment)
 {
 	char description[400];
-	int number;
 
 	snprintf(description, sizeof(description), "hub:%s%d", hub, segment);
-	number = ob_net_add(description, NULL);
-	if (number < 0)
-		fprintf(stderr, "%s: %s\n", description, ob_net_error());
-	CHECK(number >= 0);
+	net_add(description, NULL);
 }
 
 static void set_address(const char *name, const char *network)
