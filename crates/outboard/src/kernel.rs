@@ -102,7 +102,7 @@ impl Builder {
     }
 
     /// Interfaces that a snapshot has in advance, at most 32: `eth0`, `eth1` and so on, down. A
-    /// hub's port without a given MTU takes the first one that is left, and is ready sooner. Needs
+    /// hub's port without a given MTU takes the first one that is left, and is ready sooner. Loads
     /// the component virtio_net. Settings that interfaces inherit belong into
     /// [`Builder::command_line`]: `sysctl.net.ipv6.conf.default.accept_dad=0`. Without a snapshot
     /// there are none.

@@ -88,7 +88,7 @@ struct ob_config {
 	/*
 	 * Interfaces that a snapshot has in advance, at most 32: eth0, eth1 and so on, down. A
 	 * hub's port without a given MTU takes the first one that is left, and is ready sooner.
-	 * Needs the component virtio_net. Settings that interfaces inherit belong into
+	 * Loads the component virtio_net. Settings that interfaces inherit belong into
 	 * `command_line`: "sysctl.net.ipv6.conf.default.accept_dad=0". 0: none. Without a snapshot
 	 * there are none. Absent in programs built before this member existed.
 	 */
