@@ -516,14 +516,14 @@ static void refuse(struct ob_instance *instance, struct ob_config config, int er
 
 static void refuse_configurations(struct ob_instance *instance)
 {
-	static char words[400];
+	static char words[800];
 
 	memset(words, 'x', sizeof(words) - 1);
 	refuse(instance, WITH(size, 3), -EINVAL, "recompile the program");
 	refuse(instance, WITH(vcpus, 65), -EINVAL, "vcpus is 65: use 1 to 64");
 	refuse(instance, WITH(memory, 1 << 20), -EINVAL, "memory is 1048576 bytes: use at least");
 	refuse(instance, WITH(log_level, 8), -EINVAL, "log_level is 8: use 0 to 7");
-	refuse(instance, WITH(command_line, words), -EINVAL, "command_line has 399 characters");
+	refuse(instance, WITH(command_line, words), -EINVAL, "command_line has 799 characters");
 	refuse(instance, WITH(components, "nonsense"), -ENOENT,
 	       "no component is called \"nonsense\"");
 	refuse(instance, WITH(kernel, "/nowhere"), -ENOENT,
