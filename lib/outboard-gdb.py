@@ -41,8 +41,8 @@ def guarded(function, otherwise="?"):
 
 # Back-traces
 
-def print_saved(task: Task) -> None:
-    for i, address in enumerate(task.saved_frames()):
+def print_saved(addresses: list) -> None:
+    for i, address in enumerate(addresses):
         print(f"#{i:<2} 0x{address:016x} in {location(address)}")
 
 
@@ -53,7 +53,9 @@ def print_backtrace(world: World, task: Task) -> None:
     if thread is None and not task.number("thread.coroutine"):
         print("its stack is its host thread's, which is not there")
     elif thread is None:
-        print_saved(task)
+        print_saved(task.saved_frames())
+    elif left := world.left_frames(task, thread):
+        print_saved(left)
     else:
         with selection_kept():
             thread.thread.switch()

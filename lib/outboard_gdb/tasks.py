@@ -22,6 +22,7 @@ class HostThread:
         self.lwp = thread.ptid[1]
         self.pointer = 0  # the C library's, as the kernel's handles are
         self.kind = self.task = self.vcpu = None
+        self.loan = 0  # its own task, while it runs as another one
 
     def examine(self, offset, boot: int, first_vcpu: int, end: int) -> None:
         """Reads the thread's block. A thread that has none, a damaged one, or one of a kernel that
@@ -35,6 +36,8 @@ class HostThread:
             kind = block.number("kind")
             if block.number("boot") == boot and first_vcpu <= vcpu < end and kind in self.KINDS:
                 self.kind, self.vcpu, self.task = self.KINDS[kind], vcpu, block.number("task")
+                if block.number("loan"):
+                    self.loan = Record("struct ob_loan", block.number("loan")).number("task")
 
     def __str__(self):
         return f"thread {self.thread.num} (LWP {self.lwp})"
@@ -188,22 +191,34 @@ class Task(Record):
 
     def saved_frames(self) -> list:
         """Return addresses of a coroutine that is switched out, innermost first."""
-        # What ob_coroutine_switch() has pushed: r15 r14 r13 r12 rbx rbp and the return address.
-        stack = self.number("thread.coroutine")
-        what = f"the stack of task {self.pid}"
-        frame, addresses = read_word(stack + 40, what), [read_word(stack + 48, what)]
-        bottom = self.number("thread.stack")
-        with contextlib.suppress(Problem):
-            while len(addresses
-                      ) < FRAMES_LIMIT and bottom <= frame < bottom + (64 << 10) and not frame % 8:
-                following, back = read_word(frame, what), read_word(frame + 8, what)
-                if not back:
-                    break
-                addresses.append(back)
-                if following <= frame:
-                    break
-                frame = following
-        return addresses
+        return saved_frames(self.number("thread.coroutine"), self.number("thread.stack"),
+                            f"the stack of task {self.pid}")
+
+
+def saved_frames(stack: int, bottom: int, what: str) -> list:
+    """Return addresses on a stack that a thread has left, innermost first. On a host thread's stack
+    the first one of host code is the last: such code keeps no frame pointers.
+    """
+    # What ob_coroutine_switch() has pushed: r15 r14 r13 r12 rbx rbp and the return address.
+    frame, addresses = read_word(stack + 40, what), [read_word(stack + 48, what)]
+    with contextlib.suppress(Problem):
+        while len(addresses) < FRAMES_LIMIT and is_kernels(
+                addresses[-1]) and bottom <= frame < bottom + (64 << 10) and not frame % 8:
+            following, back = read_word(frame, what), read_word(frame + 8, what)
+            if not back:
+                break
+            addresses.append(back)
+            if following <= frame:
+                break
+            frame = following
+    return addresses
+
+
+def is_kernels(address: int) -> bool:
+    """Whether this is code of the kernel or of a component."""
+    layout = Record("struct ob_layout", symbol("ob_layout"))
+    return symbol("_text") <= address < symbol("_etext") or layout.number(
+        "modules") <= address < layout.number("modules_end")
 
 
 def threads_of(leader: Task):
@@ -238,7 +253,7 @@ class World:
                     self.running[task] = thread
                     self.holders[task] = "waiting" if vcpu.state() == "free" else "running"
         self.own = {
-            thread.task: thread
+            thread.loan or thread.task: thread
             for thread in self.threads if thread.kind == "client" and thread.task
         }
         self.by_lwp = {thread.lwp: thread for thread in self.threads}
@@ -262,6 +277,15 @@ class World:
         """The host thread whose stack the task's is now, None for a coroutine that is switched out.
         """
         return self.running.get(task.address) or self.own.get(task.address)
+
+    def left_frames(self, task: Task, thread: HostThread) -> list:
+        """The task's frames if its own thread, this one, has left its stack for a coroutine's,
+        else none.
+        """
+        if thread.loan != task.address or not Task(thread.task).number("thread.stack"):
+            return []
+        context = Record("struct ob_vcpu", thread.vcpu).number("carrier.context")
+        return saved_frames(context, context, f"the stack of {thread}")
 
     def state_of(self, task: Task) -> str:
         return task.state(self.parked, self.holders)

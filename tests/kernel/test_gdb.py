@@ -254,10 +254,10 @@ PANIC_COMMANDS = ("outboard-tasks", "outboard-vcpus", "outboard-dmesg", "backtra
 
 
 def threads_named(said: str) -> dict:
-    """The lines in which target.c says who is who."""
+    """The lines in which target.c says who is who. gdb may begin a line of its own before one."""
     return {
         name: int(number)
-        for name, number in re.findall(r"^(main-thread|pipe-reader|futex-waiter|gone-out) (\d+)$",
+        for name, number in re.findall(r"(main-thread|pipe-reader|futex-waiter|gone-out) (\d+)$",
                                        said, flags=re.M)
     }
 
