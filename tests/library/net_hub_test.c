@@ -65,9 +65,10 @@ static void test_addresses(void)
 	c->id = 2;
 	c->own[1].next = 0;
 	c->sent[ALL] = b->sent[ALL];
+	before = port_frames(&b->port, 0) + 1;
 	send_to(c, ALL, 100);
 	wait_for_common(a, 2, c->sent[ALL]);
-	before = port_frames(&b->port, 0);
+	CHECK(port_wait(&b->port, 0, before, 10 * SECONDS));
 	send_to(a, 2, 100);
 	wait_for(c, a);
 	CHECK_EQUAL(port_frames(&b->port, 0), before);
@@ -172,6 +173,8 @@ static void test_unused(void)
 	before = sleeps_of(thread);
 	send_to(a, ALL, 100);
 	wait_for_peers(a, 0);
+	for (int i = 0; i < 10 * SECONDS && sleeps_of(thread) <= before; i++)
+		usleep(1000);
 	CHECK(sleeps_of(thread) > before);
 	leave(a);
 }

@@ -53,11 +53,15 @@ def test_each_example_is_run_here():
 def test_router():
     lab = lab_of("router")
     assert [step["met"] for step in lab["steps"]] == [True] * 3
-    sent = {(row["link"], row["node"]): row["sent_bytes"] for row in lab["interfaces"]}
-    # The router passed on what the left host sent, cut into packets in another way: each of 1,500
-    # bytes has up to 80 bytes of headers, or many bytes have one header.
-    assert sent["east", "router"] >= 1_000_000
-    assert abs(sent["west", "left"] - sent["east", "router"]) < 80_000
+    rows = {(row["link"], row["node"]): row for row in lab["interfaces"]}
+    received = rows["west", "router"]["received_bytes"]
+    sent = rows["east", "router"]["sent_bytes"]
+    # The router passed on what it got, cut into packets in another way: each of 1,500 bytes has up
+    # to 80 bytes of headers, or many bytes have one header. The left host may have sent more: a
+    # busy router loses frames.
+    assert sent >= 1_000_000
+    assert abs(received - sent) < 80_000
+    assert rows["west", "left"]["sent_bytes"] > received - 80_000
 
 
 def test_line_of_255_nodes():
