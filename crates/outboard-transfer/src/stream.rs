@@ -21,21 +21,20 @@ const WAITING: usize = 2;
 type Piece = io::Result<Vec<u8>>;
 
 /// Fills a buffer from an offset, up to the end of the file. Direct reads end with the first one
-/// that is short or refused: the next offset is not aligned.
-fn read_full(file: &Fd, buffer: &mut Vec<u8>, offset: u64) -> io::Result<()> {
+/// that is short or refused: the next offset is not aligned. `direct`: reads are direct now.
+fn read_full(file: &Fd, direct: &mut bool, buffer: &mut Vec<u8>, offset: u64) -> io::Result<()> {
     buffer.resize(PIECE, 0);
     let mut done = 0;
-    let mut direct = true;
     while done < PIECE {
         match file.read_at(&mut buffer[done..], offset + done as u64) {
             Ok(0) => break,
             Ok(length) => done += length,
-            Err(error) if !direct => return Err(error),
+            Err(error) if !*direct => return Err(error),
             Err(_) => {}
         }
-        if done < PIECE && direct {
+        if done < PIECE && *direct {
             file.set_direct(false)?;
-            direct = false;
+            *direct = false;
         }
     }
     buffer.truncate(done);
@@ -52,11 +51,11 @@ fn read_pieces(
 ) {
     let mut number = first;
     // Refused: read through the page cache.
-    let _ = file.set_direct(true);
+    let mut direct = file.set_direct(true).is_ok();
     loop {
         let mut buffer = emptied.try_recv().unwrap_or_default();
         let offset = number * PIECE as u64;
-        let result = read_full(file, &mut buffer, offset);
+        let result = read_full(file, &mut direct, &mut buffer, offset);
         // Only a hint: memory comes back later if it fails.
         let _ = file.advise(offset, PIECE as u64, libc::POSIX_FADV_DONTNEED);
         let last = result.is_err() || buffer.len() < PIECE;

@@ -25,6 +25,8 @@ use zeroize::Zeroizing;
 const NFS_VERSIONS: [&str; 4] = ["4.2", "4.1", "4.0", "3"];
 /// Bytes of a message of 9p. The kernel's default of 128 KiB is its most for TCP without zero copy.
 const NINE_P_MESSAGE: &str = "msize=131072";
+/// Bytes that SMB reads ahead. With the kernel's 8 MiB a whole file takes as long.
+const SMB_READAHEAD: u32 = 1 << 20;
 /// Most bytes of a password: the limit of the kernel's SMB client.
 const LONGEST_PASSWORD: usize = 512;
 
@@ -122,8 +124,9 @@ impl RemoteMount {
             format!("port={}", remote.port()),
             // A server is given up after three times this.
             // Uncached reads would need memory of the kernel's own windows.
+            // Each request of a readahead waits ten seconds in turn for a server that has ended.
             format!(
-                "soft,cache=loose,echo_interval={}",
+                "soft,cache=loose,rasize={SMB_READAHEAD},echo_interval={}",
                 (limit.as_secs() / 3).clamp(1, 600)
             ),
         ];
