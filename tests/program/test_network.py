@@ -3,11 +3,13 @@
 trees in and out, and what happens with servers that refuse, are silent or end.
 """
 
+import contextlib
 import filecmp
 import getpass
 import io
 import json
 import os
+import signal
 import subprocess
 import tarfile
 
@@ -137,20 +139,44 @@ def test_missing_names(share):
         program.bad(*options, "ls", f"{wrong}:/", mentions=["the server has no such"])
 
 
-@WAYS
-def test_a_server_that_ends_is_an_error(share, net, work):
+@contextlib.contextmanager
+def reader_without_server(share, net):
+    """`outboard cat` of a large file, after the end of its server."""
     server, name, options = share
-    options = ("--net", net, *options)
     with open(os.path.join(server.export, "large"), "wb") as file:
         file.truncate(1 << 30)
-    words = program.command(*options, f"--timeout={SECONDS}", "cat", f"{name}:/large")
+    words = program.command("--net", net, *options, f"--timeout={SECONDS}", "cat", f"{name}:/large")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
-        assert len(reader.stdout.read(1 << 20)) == 1 << 20
-        os.killpg(server.process.pid, 9)
-        # The kernel's SMB client takes minutes, whatever the limit.
-        _, told = reader.communicate(timeout=450)
+        try:
+            assert len(reader.stdout.read(1 << 20)) == 1 << 20
+            os.killpg(server.process.pid, signal.SIGKILL)
+            yield reader
+        finally:
+            reader.kill()
+
+
+# The kernel's SMB client waits for minutes, and may wait for ever.
+@WAYS
+@pytest.mark.parametrize("share", ["nfs", "nfs-4.0", "9p"], indirect=True)
+def test_a_server_that_ends_is_an_error(share, net):
+    with reader_without_server(share, net) as reader:
+        _, told = reader.communicate(timeout=300)
     assert reader.returncode == 1, told
     assert b"large" in told, told
+
+
+@WAYS
+@pytest.mark.parametrize("share", ["smb"], indirect=True)
+def test_a_second_signal_ends_the_wait_for_a_server(share, net):
+    with reader_without_server(share, net) as reader:
+        # The first signal waits for the current piece.
+        for _ in range(2):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                reader.communicate(timeout=3)
+            assert reader.poll() is None
+            reader.send_signal(signal.SIGINT)
+        reader.communicate(timeout=300)
+    assert reader.returncode == -signal.SIGINT
 
 
 def test_wrong_password(work):
