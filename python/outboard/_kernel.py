@@ -64,13 +64,15 @@ class Kernel:
     def __init__(self, *, vcpus: int = 0, memory: int = 0, command_line: str | None = None,
                  log_level: int = LOG_DEFAULT, components: Iterable[str] = (),
                  snapshots: str | os.PathLike[str] | None = None,
-                 kernel: str | os.PathLike[str] | None = None, contain_panic: bool = False):
+                 kernel: str | os.PathLike[str] | None = None, contain_panic: bool = False,
+                 spare_interfaces: int = 0):
         """Boots the kernel.
 
         vcpus: virtual CPUs, 0: as many as the host has. memory: the most bytes that it may use, 0:
         a quarter of the host's. log_level: lines of this level and below go to standard error.
         components: names of those to load. snapshots: a directory. kernel: the file of another
-        kernel image. contain_panic: a panic ends this kernel, not the process.
+        kernel image. contain_panic: a panic ends this kernel, not the process. spare_interfaces:
+        so many interfaces for hubs, at most 32, are in a snapshot in advance.
         <outboard/outboard.h> has more about each.
         """
         self._library = _library.load()
@@ -82,7 +84,7 @@ class Kernel:
             size=ctypes.sizeof(_library.Config), vcpus=vcpus, memory=memory,
             command_line=_bytes(command_line), log_level=log_level,
             components=_bytes(names or None), snapshots=_bytes(snapshots), kernel=_bytes(kernel),
-            contain_panic=int(contain_panic))
+            contain_panic=int(contain_panic), spare_interfaces=spare_interfaces)
         result = self._library.ob_boot_on(handle, ctypes.byref(config))
         if result < 0:
             reason = self._library.ob_boot_error_on(handle) or self._library.ob_component_error()

@@ -27,6 +27,8 @@ class Config(ctypes.Structure):
         ("panic_context", ctypes.c_void_p),
         ("kernel", ctypes.c_char_p),
         ("contain_panic", ctypes.c_int),
+        ("flags", ctypes.c_uint64),
+        ("spare_interfaces", ctypes.c_uint),
     ]
 
 

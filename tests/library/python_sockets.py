@@ -354,6 +354,17 @@ def test_kernels():
         assert first.syscall(39) == -errno.ENODEV and second.syscall(39) > 0
 
 
+def test_spare():
+    """A kernel from a snapshot has interfaces in advance, and another one has not."""
+    with tempfile.TemporaryDirectory() as directory:
+        hub = f"hub:{directory}/hub,name=eth0"
+        for _ in range(2):
+            with kernel(snapshots=directory, spare_interfaces=1) as one:
+                assert failure(one.net_add, hub) == (outboard.KernelError, errno.EEXIST)
+        with kernel() as one:
+            one.net_add(hub)
+
+
 def test_fork():
     """A child of fork() has no kernel, until it boots one."""
     with kernel() as ours, net.create_server((LOCAL, 0)) as listener:
