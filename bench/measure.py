@@ -21,6 +21,7 @@ import tables
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, seconds, take_turns
 from filework import file_work
 from fuse_mount import fuse_mount
+from labs import labs
 from many_files import many_files
 from network import network
 from support import images
@@ -496,7 +497,7 @@ BENCHMARKS = {
     "latency": latency, "listing": listing, "big_read": big_read, "copy_tree": copy_tree,
     "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
     "many_files": many_files, "boot": boot, "instances": instances, "snapshot": snapshot,
-    "network": network, "web_server": web_server
+    "network": network, "web_server": web_server, "labs": labs
 }
 
 
