@@ -312,6 +312,10 @@ def test_handler_outlives_its_kernel(work, way):
     run_library_program(work, "handler_halt_test", way)
 
 
+def test_calls_that_are_made_again(work):
+    run_library_program(work, "restart_test")
+
+
 def test_exit_races(work):
     run_library_program(work, "exit_race_test")
 

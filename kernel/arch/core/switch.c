@@ -61,6 +61,8 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
+	/* restart_syscall() sets it without a signal. schedule_tail() would clear it then. */
+	bool signal = test_tsk_thread_flag(next, TIF_SIGPENDING);
 	u32 evicted;
 
 	/* Lent meanwhile: a signal handler of the program finds the thread's own task (eintr.c). */
@@ -69,6 +71,8 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	ob_bind(vcpu, next, ob_this_thread->self);
 	evicted = xchg(&next->thread.evicted, 0);
 	schedule_tail(vcpu->switched_from);
+	if (signal)
+		set_tsk_thread_flag(next, TIF_SIGPENDING);
 	ob_this_thread->irqs_off = 1;
 	barrier();
 	ob_restore_current(own);
