@@ -83,7 +83,7 @@ def is_fault_of(instance: Instance, address: int, pc: int) -> bool:
     parts = [("ram", "ram_ceiling"), ("vmalloc", "vmalloc_end"), ("client", "client_end")]
     if any(layout.number(start) <= address < layout.number(end) for start, end in parts):
         return True
-    return instance.has_code(pc) or layout.number("modules") <= pc < layout.number("modules_end")
+    return instance.has_code(pc)
 
 
 class OwnFault(gdb.Function):

@@ -131,7 +131,10 @@ class Instance:
         return address
 
     def has_code(self, address: int) -> bool:
-        return self.need("_text") <= address < self.need("_etext")
+        """Whether the address is in code of this kernel, or of one of its components."""
+        layout = Record("struct ob_layout", self.need("ob_layout"))
+        return (self.need("_text") <= address < self.need("_etext")
+                or layout.number("modules") <= address < layout.number("modules_end"))
 
     def state(self) -> str:
         names = {"panicking": "panicked", "halting": "halting", "ready": "running"}

@@ -5,7 +5,7 @@ import contextlib
 
 import gdb
 
-from outboard_gdb.instances import machine, symbol
+from outboard_gdb.instances import chosen, machine, symbol
 from outboard_gdb.memory import (TYPES_FILE, Problem, Record, kernel_type, offset_of, read_word,
                                  walk_list)
 
@@ -22,7 +22,7 @@ class HostThread:
         self.lwp = thread.ptid[1]
         self.pointer = 0  # the C library's, as the kernel's handles are
         self.kind = self.task = self.vcpu = None
-        self.loan = 0  # its own task, while it runs as another one
+        self.own_task = None  # even while it runs as another one; 0: none yet
 
     def examine(self, offset, boot: int, first_vcpu: int, end: int) -> None:
         """Reads the thread's block. A thread that has none, a damaged one, or one of a kernel that
@@ -36,8 +36,8 @@ class HostThread:
             kind = block.number("kind")
             if block.number("boot") == boot and first_vcpu <= vcpu < end and kind in self.KINDS:
                 self.kind, self.vcpu, self.task = self.KINDS[kind], vcpu, block.number("task")
-                if block.number("loan"):
-                    self.loan = Record("struct ob_loan", block.number("loan")).number("task")
+                loan = block.number("loan")
+                self.own_task = Record("struct ob_loan", loan).number("task") if loan else self.task
 
     def __str__(self):
         return f"thread {self.thread.num} (LWP {self.lwp})"
@@ -202,8 +202,8 @@ def saved_frames(stack: int, bottom: int, what: str) -> list:
     # What ob_coroutine_switch() has pushed: r15 r14 r13 r12 rbx rbp and the return address.
     frame, addresses = read_word(stack + 40, what), [read_word(stack + 48, what)]
     with contextlib.suppress(Problem):
-        while len(addresses) < FRAMES_LIMIT and is_kernels(
-                addresses[-1]) and bottom <= frame < bottom + (64 << 10) and not frame % 8:
+        while (len(addresses) < FRAMES_LIMIT and chosen().has_code(addresses[-1])
+               and bottom <= frame < bottom + (64 << 10) and not frame % 8):
             following, back = read_word(frame, what), read_word(frame + 8, what)
             if not back:
                 break
@@ -212,13 +212,6 @@ def saved_frames(stack: int, bottom: int, what: str) -> list:
                 break
             frame = following
     return addresses
-
-
-def is_kernels(address: int) -> bool:
-    """Whether this is code of the kernel or of a component."""
-    layout = Record("struct ob_layout", symbol("ob_layout"))
-    return symbol("_text") <= address < symbol("_etext") or layout.number(
-        "modules") <= address < layout.number("modules_end")
 
 
 def threads_of(leader: Task):
@@ -253,8 +246,8 @@ class World:
                     self.running[task] = thread
                     self.holders[task] = "waiting" if vcpu.state() == "free" else "running"
         self.own = {
-            thread.loan or thread.task: thread
-            for thread in self.threads if thread.kind == "client" and thread.task
+            thread.own_task: thread
+            for thread in self.threads if thread.kind == "client" and thread.own_task
         }
         self.by_lwp = {thread.lwp: thread for thread in self.threads}
 
@@ -282,7 +275,7 @@ class World:
         """The task's frames if its own thread, this one, has left its stack for a coroutine's,
         else none.
         """
-        if thread.loan != task.address or not Task(thread.task).number("thread.stack"):
+        if thread.task in (0, task.address) or not Task(thread.task).number("thread.stack"):
             return []
         context = Record("struct ob_vcpu", thread.vcpu).number("carrier.context")
         return saved_frames(context, context, f"the stack of {thread}")

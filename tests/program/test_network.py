@@ -172,7 +172,7 @@ def test_a_second_signal_ends_the_wait_for_a_server(share, net):
         # The first signal waits for the current piece.
         for _ in range(2):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                reader.communicate(timeout=3)
+                reader.communicate(timeout=2)
             assert reader.poll() is None
             reader.send_signal(signal.SIGINT)
         reader.communicate(timeout=300)

@@ -61,7 +61,7 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 {
 	struct task_struct *own = current;
 	struct ob_loan loan = { .task = own };
-	/* restart_syscall() sets it without a signal. schedule_tail() would clear it then. */
+	/* restart_syscall() sets the flag without a signal: schedule_tail() would clear it. */
 	bool signal = test_tsk_thread_flag(next, TIF_SIGPENDING);
 	u32 evicted;
 
