@@ -8,7 +8,7 @@ use crate::topology::Topology;
 use outboard::net::{Prefix, Route};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::net::IpAddr;
 
 /// A route of a node, as messages have it.
@@ -40,7 +40,6 @@ type Hop = (usize, usize);
 
 /// The costs and first hops of the paths from a node to all others. `None`: there is no path.
 fn paths(topology: &Topology, up: &[bool], from: usize) -> Vec<Option<(u64, Option<Hop>)>> {
-    let links_of = links_of(topology, up);
     let mut found: Vec<Option<(u64, Option<Hop>)>> = vec![None; topology.nodes.len()];
     // Among paths of one cost, the one with the lowest numbers wins: the choice is the same always.
     let mut waiting = BinaryHeap::from([Reverse((0, None, from))]);
@@ -52,7 +51,8 @@ fn paths(topology: &Topology, up: &[bool], from: usize) -> Vec<Option<(u64, Opti
         if node != from && !topology.nodes[node].forwards {
             continue;
         }
-        for &link in &links_of[node] {
+        let links = topology.nodes[node].links.iter();
+        for &link in links.filter(|link| up[**link]) {
             for (port, next) in topology.links[link].ports.iter().enumerate() {
                 if found[next.node].is_none() {
                     let cost = cost + u64::from(topology.links[link].cost);
@@ -64,16 +64,6 @@ fn paths(topology: &Topology, up: &[bool], from: usize) -> Vec<Option<(u64, Opti
     found
 }
 
-fn links_of(topology: &Topology, up: &[bool]) -> Vec<Vec<usize>> {
-    let mut links = vec![Vec::new(); topology.nodes.len()];
-    for (index, link) in topology.links.iter().enumerate() {
-        for port in link.ports.iter().filter(|_| up[index]) {
-            links[port.node].push(index);
-        }
-    }
-    links
-}
-
 /// The address of a hop in the family of a destination.
 fn gateway(topology: &Topology, (link, port): Hop, destination: Prefix) -> Option<IpAddr> {
     let addresses = topology.links[link].ports[port].addresses.iter();
@@ -81,105 +71,114 @@ fn gateway(topology: &Topology, (link, port): Hop, destination: Prefix) -> Optio
     addresses.find(|address| address.is_ipv6() == destination.address().is_ipv6())
 }
 
-/// The networks of a link.
-fn networks(topology: &Topology, link: usize) -> Vec<Prefix> {
-    let ports = topology.links[link].ports.iter();
-    let all = ports.flat_map(|port| port.addresses.iter().map(|prefix| prefix.network()));
-    let mut networks: Vec<Prefix> = Vec::new();
-    for network in all {
-        if !networks.contains(&network) {
-            networks.push(network);
-        }
-    }
-    networks
-}
-
-/// The routes of a node to all networks that it is not in itself.
-fn computed(topology: &Topology, up: &[bool], node: usize) -> Vec<NodeRoute> {
+/// The networks of the links that a node is not on, and those of loopbacks, with their first hops.
+fn destinations(topology: &Topology, up: &[bool], node: usize) -> Vec<(Prefix, Hop)> {
     let paths = paths(topology, up, node);
-    let mut hops = Vec::new();
-    for (index, link) in topology
-        .links
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| up[*index])
-    {
+    let mut found = Vec::new();
+    let links = topology.links.iter().zip(up);
+    for (link, _) in links.filter(|(_, is_up)| **is_up) {
         if link.ports.iter().any(|port| port.node == node) {
             continue;
         }
-        let routers = link
-            .ports
-            .iter()
-            .filter(|port| topology.nodes[port.node].forwards);
+        let routers = link.ports.iter();
+        let routers = routers.filter(|port| topology.nodes[port.node].forwards);
         let nearest = routers.filter_map(|port| paths[port.node]).min();
         if let Some((_, Some(hop))) = nearest {
-            hops.extend(
-                networks(topology, index)
-                    .into_iter()
-                    .map(|network| (network, hop)),
-            );
-        }
-    }
-    for (other, path) in paths.iter().enumerate() {
-        if let Some((_, Some(hop))) = path {
-            let addresses = topology.nodes[other].loopbacks.iter();
-            hops.extend(addresses.map(|address| (*address, *hop)));
-        }
-    }
-    let routes = hops
-        .into_iter()
-        .filter_map(|(destination, hop)| Some((destination, gateway(topology, hop, destination)?)));
-    merge(routes.collect())
-}
-
-/// A network as its family, its length, and its bits from the first on.
-type RouteKey = (bool, u8, u128);
-
-fn key(prefix: Prefix) -> RouteKey {
-    let (is_v6, bits) = match prefix.address() {
-        IpAddr::V4(address) => (false, u128::from(u32::from(address)) << 96),
-        IpAddr::V6(address) => (true, address.into()),
-    };
-    (is_v6, prefix.length(), bits)
-}
-
-fn prefix((is_v6, length, bits): RouteKey) -> Option<Prefix> {
-    let address = match is_v6 {
-        true => IpAddr::from(bits.to_be_bytes()),
-        false => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
-    };
-    Prefix::new(address, length)
-}
-
-/// Joins networks that are halves of a larger one and have the same gateway.
-fn merge(routes: Vec<(Prefix, IpAddr)>) -> Vec<NodeRoute> {
-    let mut all: BTreeMap<RouteKey, IpAddr> = routes
-        .into_iter()
-        .map(|(destination, gateway)| (key(destination), gateway))
-        .collect();
-    for is_v6 in [false, true] {
-        for length in (1..=128u8).rev() {
-            let bit = 1u128 << (128 - u32::from(length));
-            let of_length = all.range((is_v6, length, 0)..=(is_v6, length, u128::MAX));
-            let halves: Vec<(RouteKey, IpAddr)> = of_length
-                .filter(|(key, _)| key.2 & bit == 0)
-                .map(|(key, gateway)| (*key, *gateway))
-                .collect();
-            for (half, gateway) in halves {
-                let other = (is_v6, length, half.2 | bit);
-                let whole = (is_v6, length - 1, half.2);
-                if all.get(&other) == Some(&gateway) && !all.contains_key(&whole) {
-                    all.remove(&half);
-                    all.remove(&other);
-                    all.insert(whole, gateway);
+            for address in link.ports.iter().flat_map(|port| &port.addresses) {
+                let destination = (address.network(), hop);
+                // Most often all ports are in one network.
+                if found.last() != Some(&destination) {
+                    found.push(destination);
                 }
             }
         }
     }
-    let routes = all.into_iter();
-    routes
-        .filter_map(|(key, gateway)| Some(NodeRoute::new(prefix(key)?, gateway)))
-        .collect()
+    for (other, path) in topology.nodes.iter().zip(paths) {
+        if let Some((_, Some(hop))) = path {
+            found.extend(other.loopbacks.iter().map(|address| (*address, hop)));
+        }
+    }
+    found
+}
+
+/// The routes of a node to all networks that it is not in itself.
+fn computed(topology: &Topology, up: &[bool], node: usize) -> Vec<NodeRoute> {
+    let found = destinations(topology, up, node).into_iter();
+    let routes = found
+        .filter_map(|(destination, hop)| Some((destination, gateway(topology, hop, destination)?)));
+    merge(routes.collect())
+}
+
+/// Networks of one family and length, by their bits from the first on, and their gateways.
+type Networks = Vec<(u128, IpAddr)>;
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+fn address(is_v6: bool, bits: u128) -> IpAddr {
+    match is_v6 {
+        true => IpAddr::from(bits.to_be_bytes()),
+        false => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
+    }
+}
+
+/// Joins networks that are halves of a larger one and have the same gateway.
+fn merge(routes: Vec<(Prefix, IpAddr)>) -> Vec<NodeRoute> {
+    let mut merged = Vec::new();
+    for is_v6 in [false, true] {
+        let mut by_length = vec![Networks::new(); 129];
+        for (destination, gateway) in &routes {
+            if destination.address().is_ipv6() == is_v6 {
+                let of_length = &mut by_length[usize::from(destination.length())];
+                of_length.push((bits(destination.address()), *gateway));
+            }
+        }
+        for networks in &mut by_length {
+            networks.sort_by_key(|(bits, _)| *bits);
+            // The last one of a network counts.
+            networks.reverse();
+            networks.dedup_by_key(|(bits, _)| *bits);
+            networks.reverse();
+        }
+        for length in (1..=128).rev() {
+            let (shorter, longer) = by_length.split_at_mut(length);
+            join_halves(&mut longer[0], &mut shorter[length - 1], 128 - length);
+        }
+        for (length, networks) in (0..).zip(by_length) {
+            merged.extend(networks.into_iter().map(|(bits, gateway)| NodeRoute {
+                network: address(is_v6, bits),
+                length,
+                gateway,
+            }));
+        }
+    }
+    merged
+}
+
+/// Moves networks of one length that are the two halves of a larger one there, unless that has a
+/// gateway already. Both are sorted. `shift`: of the bit that distinguishes the halves.
+fn join_halves(networks: &mut Networks, larger: &mut Networks, shift: usize) {
+    let given = larger.len();
+    let (mut kept, mut next) = (0, 0);
+    while let Some(&(bits, gateway)) = networks.get(next) {
+        let other = networks.get(next + 1);
+        let is_pair = bits & 1 << shift == 0 && other == Some(&(bits | 1 << shift, gateway));
+        let whole = larger[..given].binary_search_by_key(&bits, |(bits, _)| *bits);
+        if is_pair && whole.is_err() {
+            larger.push((bits, gateway));
+            next += 2;
+        } else {
+            networks[kept] = (bits, gateway);
+            kept += 1;
+            next += 1;
+        }
+    }
+    networks.truncate(kept);
+    larger.sort_by_key(|(bits, _)| *bits);
 }
 
 /// Whether a gateway is beyond a link that is up.
@@ -303,6 +302,13 @@ links: {l: {line: n1..n255}}
         assert_eq!(
             merged(&["10.0.1.0/24", "10.0.2.0/24"]),
             ["10.0.1.0/24", "10.0.2.0/24"]
+        );
+        // The larger network has a gateway of its own.
+        let nested = ["10.0.0.0/24", "10.0.0.0/25", "10.0.0.128/25"];
+        assert_eq!(merged(&nested), nested);
+        assert_eq!(
+            merged(&["10.0.0.0/26", "10.0.0.64/26", "10.0.0.128/25"]),
+            ["10.0.0.0/24"]
         );
         assert_eq!(merged(&["fd00::/64", "fd00:0:0:1::/64"]), ["fd00::/63"]);
         assert_eq!(merged(&["0.0.0.0/1", "128.0.0.0/1"]), ["0.0.0.0/0"]);

@@ -174,7 +174,6 @@ impl Topology {
     ) -> Result<NameIndex> {
         let mut names = NameIndex::new();
         let mut prefixes_of = Vec::new();
-        let mut interfaces = vec![0; self.nodes.len()];
         let known = [SHAPES.as_slice(), &NETEM, &OTHERS].concat();
         for (key, value) in yaml.pairs("links")? {
             check_name(&key.name, key.line)?;
@@ -192,9 +191,12 @@ impl Topology {
                     let text = format!("there are two links {name:?}");
                     return Err(Error::topology(key.line, text));
                 }
-                let mut link = self.read_link(name, key.line, &members, ends, &mut interfaces)?;
+                let mut link = self.read_link(name, key.line, &members, ends)?;
                 if let Some(remote) = remote {
                     self.add_tunnel(&mut link, remote, nodes)?;
+                }
+                for port in &link.ports {
+                    self.nodes[port.node].links.push(self.links.len());
                 }
                 self.links.push(link);
                 prefixes_of.push(match given.filter(|_| is_one) {
@@ -221,7 +223,6 @@ impl Topology {
         line: usize,
         members: &MapReader,
         ends: Vec<LinkEnd>,
-        interfaces: &mut [usize],
     ) -> Result<TopologyLink> {
         let too_many = |what: String| Err(Error::topology(line, what));
         if self.links.len() == MOST_LINKS {
@@ -239,10 +240,9 @@ impl Topology {
             }
             ports.push(Port {
                 node,
-                interface: interfaces[node],
+                interface: self.nodes[node].links.len(),
                 addresses,
             });
-            interfaces[node] += 1;
         }
         Ok(TopologyLink {
             name,

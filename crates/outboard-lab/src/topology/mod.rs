@@ -48,6 +48,8 @@ pub struct Node {
     pub firewall: Option<Firewall>,
     /// Addresses that do not depend on a link: routes lead to them over any.
     pub loopbacks: Vec<Prefix>,
+    /// The indexes of its links. An interface's number is its place here.
+    pub links: Vec<usize>,
     /// The other end, if this node is no host or router but a tunnel.
     pub tunnel: Option<SocketAddrV4>,
 }
@@ -214,11 +216,11 @@ impl Topology {
 
     /// The ports of a node, with the indexes of their links and of themselves.
     pub fn ports_of(&self, node: usize) -> impl Iterator<Item = (usize, usize, &Port)> {
-        let ports = self.links.iter().enumerate().flat_map(|(link, found)| {
-            let ports = found.ports.iter().enumerate();
-            ports.map(move |(port, found)| (link, port, found))
-        });
-        ports.filter(move |(_, _, port)| port.node == node)
+        self.nodes[node].links.iter().filter_map(move |&link| {
+            let mut ports = self.links[link].ports.iter().enumerate();
+            let (port, found) = ports.find(|(_, port)| port.node == node)?;
+            Some((link, port, found))
+        })
     }
 
     /// Whether there is work to do when all links work.

@@ -67,6 +67,7 @@ fn node(yaml: &Yaml, what: &str) -> Result<Node> {
         routes: members.get("routes").map_or(Ok(Vec::new()), routes)?,
         firewall: members.get("firewall").map(Firewall::read).transpose()?,
         loopbacks: Vec::new(),
+        links: Vec::new(),
         tunnel: None,
     })
 }
