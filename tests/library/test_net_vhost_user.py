@@ -240,7 +240,9 @@ def added(one, description) -> str:
 
 def test_right_back_end(work, one):
     with back_end_of(work) as (back_end, description):
-        assert added(one, f"{description},mtu=1400") == "added"
+        with watched(one, f"{description},mtu=1400"):
+            wait_until(lambda: back_end.seen.count("SET_VRING_ENABLE") == 2,
+                       "the queues were started")
         wait_until(lambda: back_end.seen.count("GET_VRING_BASE") == 2, "the queues were stopped")
     assert back_end.seen[:5] == ["GET_FEATURES", "GET_PROTOCOL_FEATURES", "SET_PROTOCOL_FEATURES",
                                  "GET_QUEUE_NUM", "SET_OWNER"]
