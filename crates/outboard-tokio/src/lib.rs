@@ -39,6 +39,11 @@ pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;
 pub use unix::{UnixDatagram, UnixListener, UnixStream};
 
+/// The examples of the page compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/net-rust.md")]
+mod net_page {}
+
 use outboard::net::Net;
 use std::io;
 use std::net::SocketAddr;

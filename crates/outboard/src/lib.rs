@@ -66,11 +66,6 @@ pub use outboard_sys::HubServer;
 pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
 pub use tree::Tree;
 
-/// The examples of the page compile and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/net-rust.md")]
-mod net_page {}
-
 // The layer below, and helpers of the crates above: not for other programs.
 #[doc(hidden)]
 pub use capacity::capacity;
