@@ -15,6 +15,9 @@ from outboard import _library
 # Interfaces' names: IFNAMSIZ.
 NAME_BYTES = 16
 LOG_DEFAULT = -1
+SHARED_MEMORY = 1  # OB_SHARED_MEMORY
+# The only error of ob_instance_new(), for which the library has no text: no instance, no reason.
+TOO_MANY = b"this process has 16 kernels already, which is the most: halt one"
 
 # The kernels that run, the oldest first.
 _running: list[Kernel] = []
@@ -65,26 +68,28 @@ class Kernel:
                  log_level: int = LOG_DEFAULT, components: Iterable[str] = (),
                  snapshots: str | os.PathLike[str] | None = None,
                  kernel: str | os.PathLike[str] | None = None, contain_panic: bool = False,
-                 spare_interfaces: int = 0):
+                 spare_interfaces: int = 0, shared_memory: bool = False):
         """Boots the kernel.
 
         vcpus: virtual CPUs, 0: as many as the host has. memory: the most bytes that it may use, 0:
         a quarter of the host's. log_level: lines of this level and below go to standard error.
         components: names of those to load. snapshots: a directory. kernel: the file of another
         kernel image. contain_panic: a panic ends this kernel, not the process. spare_interfaces:
-        so many interfaces for hubs, at most 32, are in a snapshot in advance.
-        <outboard/outboard.h> has more about each.
+        so many interfaces for hubs, at most 32, are in a snapshot in advance. shared_memory: other
+        processes may map the kernel's memory, as interfaces of the kind vhost-user need it; such a
+        kernel uses no snapshot. <outboard/outboard.h> has more about each.
         """
         self._library = _library.load()
         handle = ctypes.c_void_p()
-        self._check(self._library.ob_instance_new(ctypes.byref(handle)), None)
+        self._check(self._library.ob_instance_new(ctypes.byref(handle)), TOO_MANY)
         self._handle: ctypes.c_void_p | None = handle
         names = " ".join(components)
         config = _library.Config(
             size=ctypes.sizeof(_library.Config), vcpus=vcpus, memory=memory,
             command_line=_bytes(command_line), log_level=log_level,
             components=_bytes(names or None), snapshots=_bytes(snapshots), kernel=_bytes(kernel),
-            contain_panic=int(contain_panic), spare_interfaces=spare_interfaces)
+            contain_panic=int(contain_panic), flags=SHARED_MEMORY if shared_memory else 0,
+            spare_interfaces=spare_interfaces)
         result = self._library.ob_boot_on(handle, ctypes.byref(config))
         if result < 0:
             reason = self._library.ob_boot_error_on(handle) or self._library.ob_component_error()

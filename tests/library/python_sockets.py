@@ -60,6 +60,16 @@ def failure(function, *arguments):
     raise AssertionError(f"no error: {result!r}")
 
 
+def reason(number, function, *arguments, **options):
+    """The text of the KernelError of a call that must fail with this errno."""
+    try:
+        result = function(*arguments, **options)
+    except outboard.KernelError as error:
+        assert error.errno == number, error
+        return error.strerror
+    raise AssertionError(f"no error: {result!r}")
+
+
 def compare(scenario):
     """The scenario's result must be the same with both modules."""
     with kernel():
@@ -252,16 +262,11 @@ def test_infos():
 def test_own_errors():
     """What Python's sockets do not have."""
     assert failure(net.socket) == (outboard.KernelError, errno.ENODEV)
-    try:
-        outboard.Kernel(memory=4096)
-    except outboard.KernelError as error:
-        assert error.errno == errno.EINVAL and "memory" in error.strerror, error
+    assert "memory" in reason(errno.EINVAL, outboard.Kernel, memory=4096)
     with kernel() as ours:
         assert failure(ours.net_add, "eth") == (outboard.KernelError, errno.EINVAL)
-        try:
-            ours.net_add("user,ip=10.0.0.2")
-        except outboard.KernelError as error:
-            assert error.strerror.startswith("ip=10.0.0.2: write the length"), error
+        text = reason(errno.EINVAL, ours.net_add, "user,ip=10.0.0.2")
+        assert text.startswith("ip=10.0.0.2: write the length"), text
         with net.socket() as one:
             for file in (one, one.makefile("rb")):
                 try:
@@ -352,6 +357,26 @@ def test_kernels():
         first.halt()
         assert outboard.default_kernel() is second
         assert first.syscall(39) == -errno.ENODEV and second.syscall(39) > 0
+
+
+def test_most():
+    """The 17th kernel is refused, until one of the 16 has halted."""
+    small = {"memory": 32 << 20, "vcpus": 1}
+    with contextlib.ExitStack() as stack:
+        kernels = [stack.enter_context(outboard.Kernel(**small)) for _ in range(16)]
+        text = reason(errno.EAGAIN, outboard.Kernel, **small)
+        assert text == "this process has 16 kernels already, which is the most: halt one", text
+        kernels[7].halt()
+        stack.enter_context(outboard.Kernel(**small))
+
+
+def test_shared_memory():
+    """A back-end of vhost-user is looked for only if it can map the kernel's memory."""
+    back_end = "vhost-user:/nowhere/socket"
+    with kernel() as ours:
+        assert "OB_SHARED_MEMORY" in reason(errno.EINVAL, ours.net_add, back_end)
+    with kernel(shared_memory=True) as ours:
+        assert "cannot connect" in reason(errno.ENOENT, ours.net_add, back_end)
 
 
 def test_spare():
