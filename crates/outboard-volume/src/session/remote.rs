@@ -202,9 +202,10 @@ fn reason_of(remote: &Remote, error: &io::Error) -> Option<(ErrorKind, &'static 
             ErrorKind::PermissionDenied,
             "the server refuses this user or password",
         ),
-        (libc::EACCES | libc::EPERM, _) => {
-            (ErrorKind::PermissionDenied, "the server refuses this user")
-        }
+        (libc::EACCES | libc::EPERM, _) => (
+            ErrorKind::PermissionDenied,
+            "the server refuses this user or tree",
+        ),
         (libc::EPROTONOSUPPORT, _) => (
             ErrorKind::Unsupported,
             "the server does not speak this version of the protocol",
