@@ -333,6 +333,10 @@ def test_memory_goes_back(work, megabytes):
     run_library_program(work, "give_back_test", str(megabytes))
 
 
+def test_reserve(work):
+    run_library_program(work, "reserve_test")
+
+
 @pytest.mark.parametrize("way",
                          ["chroot", "over", "apart", "ring", "rings", "full", "storm", "handler"])
 def test_halt_unmounts_everything(work, image, way):
