@@ -6,8 +6,17 @@
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
+#include <sys/syscall.h>
 
+#include "clock.h"
+#include "instance.h"
 #include "net_job.h"
+
+/* How long a call waits until a new interface has a link, in milliseconds. */
+#define LINK_PATIENCE 1000
+/* Between two looks at it, in nanoseconds: the first pause, and the last one. */
+#define LINK_PAUSE 50000
+#define LINK_PAUSE_MOST 6400000
 
 #define fail(error, ...) ob_error_set(OB_ERROR_NET, error, __VA_ARGS__)
 
@@ -186,10 +195,33 @@ static int add_routes(struct ob_net_job *job)
 	return 0;
 }
 
+/*
+ * A worker of Linux's driver asks the device whether there is a link, and until then frames are
+ * lost. Asking for the link waits for what the worker leaves to another one: rtnl_getlink() in
+ * net/core/rtnetlink.c. A back-end may have no link for long, which is no error.
+ */
+static int await_link(struct ob_net_job *job)
+{
+	const char *name = *job->options.name ? job->options.name : job->before.name;
+	uint64_t end = ob_milliseconds() + LINK_PATIENCE;
+	struct timespec pause = { .tv_nsec = LINK_PAUSE };
+	struct ob_link link;
+
+	if (!job->interface->is_added || !wants_up(&job->options))
+		return 0;
+	while (!ob_netlink_link_get(&job->netlink, name, &link) && !(link.flags & IFF_RUNNING) &&
+	       ob_milliseconds() < end) {
+		ob_syscall_on(job->instance, SYS_nanosleep, &pause, NULL);
+		if (pause.tv_nsec < LINK_PAUSE_MOST)
+			pause.tv_nsec *= 2;
+	}
+	return 0;
+}
+
 int ob_net_link_configure(struct ob_net_job *job)
 {
 	static int (*const steps[])(struct ob_net_job *) = {
-		set_name, set_mac, set_mtu, raise_link, add_addresses, add_routes,
+		set_name, set_mac, set_mtu, raise_link, await_link, add_addresses, add_routes,
 	};
 	int error = 0;
 

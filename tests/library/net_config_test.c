@@ -242,6 +242,20 @@ static void *call_until(void *stop)
 	return NULL;
 }
 
+/* The first frame is sent. */
+static void test_link_at_once(void)
+{
+	char description[128], name[16];
+
+	for (int i = 0; i < 30; i++) {
+		int number = ob_net_add(hub(description, ",name=lan0"), name);
+
+		CHECK(number >= 0);
+		CHECK(net_has_link(name));
+		CHECK_EQUAL(ob_net_remove(number), 0);
+	}
+}
+
 /*
  * Linux's driver reads the state of the link by a worker, which is cancelled if it comes too late.
  * Other threads keep it from the vCPUs.
@@ -374,7 +388,8 @@ static const struct {
 	{ "servers", test_servers },	 { "slaac-in-vain", test_slaac_in_vain },
 	{ "foreign-servers", test_foreign_servers },
 	{ "namespaces", test_namespaces }, { "capture-file", test_capture_file },
-	{ "slaac", test_slaac }, { "down-and-up", test_down_and_up },
+	{ "slaac", test_slaac }, { "link-at-once", test_link_at_once },
+	{ "down-and-up", test_down_and_up },
 	{ "halt", test_halt },		 { "instances", test_instances },
 };
 

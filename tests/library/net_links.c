@@ -182,12 +182,22 @@ static long ask(const char *name, unsigned long request, struct ifreq *answer)
 	return result;
 }
 
-bool net_is_up(const char *name)
+static int flags_of(const char *name)
 {
 	struct ifreq answer;
 
 	OK(ask(name, SIOCGIFFLAGS, &answer));
-	return answer.ifr_flags & IFF_UP;
+	return answer.ifr_flags;
+}
+
+bool net_is_up(const char *name)
+{
+	return flags_of(name) & IFF_UP;
+}
+
+bool net_has_link(const char *name)
+{
+	return flags_of(name) & IFF_RUNNING;
 }
 
 int net_mtu(const char *name)

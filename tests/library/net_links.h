@@ -36,6 +36,8 @@ void net_configure(const char *name, const char *changes);
 bool net_has_address(const char *address);
 
 bool net_is_up(const char *name);
+/* Whether it sends now. Other than netlink, this does not wait for what Linux still has to do. */
+bool net_has_link(const char *name);
 int net_mtu(const char *name);
 int net_index(const char *name);
 

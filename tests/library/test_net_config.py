@@ -139,6 +139,7 @@ def test_wrong_changes(tester):
 
 @pytest.mark.parametrize("case", ["addresses", "gateways", "changes", "undone", "servers",
                                   "foreign-servers", "namespaces", "capture-file", "slaac",
-                                  "slaac-in-vain", "down-and-up", "halt", "instances"])
+                                  "slaac-in-vain", "link-at-once", "down-and-up", "halt",
+                                  "instances"])
 def test_configuration(tester, case):
     tester(case)
