@@ -125,8 +125,14 @@ def test_a_mount(share, net, work):
         same(server.export, directory)
         with open(os.path.join(directory, "new"), "w", encoding="ascii") as file:
             file.write("text")
+        removed = os.path.join(directory, "removed")
+        with open(removed, "w", encoding="ascii") as file:
+            file.write("text")
+        # The host then tells its server when the file was changed: nothing of it was lost.
+        os.remove(removed)
     finally:
         program.good("umount", directory)
+    assert not os.path.exists(os.path.join(server.export, "removed"))
     with open(os.path.join(server.export, "new"), encoding="ascii") as file:
         assert file.read() == "text"
 

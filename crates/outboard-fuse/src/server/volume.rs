@@ -122,8 +122,10 @@ fn error(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
+/// Whether the file that a node stands for does not exist any more. ENOENT: clients of 9p and SMB
+/// ask their server by name.
 fn is_gone(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ESTALE)
+    matches!(error.raw_os_error(), Some(libc::ESTALE | libc::ENOENT))
 }
 
 fn is_for_writing(flags: i32) -> bool {
@@ -281,20 +283,18 @@ impl ServedVolume {
         file: Option<u64>,
         changes: AttributeChanges,
     ) -> io::Result<FileAttr> {
-        let node = match self.nodes.get(id) {
-            // The unlinked file is gone, because no descriptor of it was kept. The host would take
-            // an error for a write error.
-            Err(error) if is_gone(&error) && changes.is_only_of_modification() => {
-                return Ok(absent());
-            }
-            node => node?,
-        };
         if changes.is_only_of_modification() {
-            let stat = node.stat()?;
-            if is_removed_file(&stat) {
-                return attributes(id, &stat, &self.owners);
+            match self.nodes.get(id).and_then(|node| node.stat()) {
+                // The unlinked file is gone, because no descriptor of it was kept, or because a
+                // server has none. The host would take an error for a write error.
+                Err(error) if is_gone(&error) => return Ok(absent()),
+                Ok(stat) if is_removed_file(&stat) => {
+                    return attributes(id, &stat, &self.owners);
+                }
+                _ => (),
             }
         }
+        let node = self.nodes.get(id)?;
         if changes.user.is_some() || changes.group.is_some() {
             let user = self.number_in_image(changes.user, |id| self.owners.users.to_image(id))?;
             let group =
