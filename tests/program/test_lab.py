@@ -235,6 +235,7 @@ WRONG = {
     NODES + "links:\n  l: {nodes: [a, b], loss: 200%}": ["line 3", "loss", "200%"],
     NODES + "links:\n  l: {nodes: [a, b], reorder: 5%}": ["line 3", "set a delay"],
     NODES + "links:\n  l: {nodes: [a, b], line: [a, b]}": ["line 3", "one of nodes, line, ring"],
+    NODES + "links:\n  l: {nodes: [a, b], delay: 5}": ["line 3", "delay", "us, ms, s or min"],
     "addresses: 10.0.0.0/30\nnodes: {a: , b: , c: }\nlinks:\n  l: {line: [a, b, c]}":
         ["line 4", "used up"],
     "nodes:\n  a: {routes: [default through 10.0.0.1]}": ["line 2", "no route"],
@@ -247,6 +248,9 @@ WRONG = {
     "nodes: {a: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24}, tunnel: 192.0.2.1}\n"
     "  m: {nodes: {a: 10.0.1.1/24}, tunnel: 192.0.2.2}": ["line 4", "ADDRESS:4790"],
     STEP + "await: {from: a, to: b}\n    expect: rtt <= 1s": ["line 5", "does not fit"],
+    STEP + "tcp: {from: a, to: b}\n    expect: rate >= 2 * nosuch":
+        ["line 5", 'no earlier step has the name "nosuch"'],
+    STEP + "ping: {from: a, to: b}\n    expect:": ["line 5", "nothing is expected"],
     STEP + "fly: {from: a, to: b}": ["line 4", 'unknown key "fly"'],
     STEP + "down: m": ["line 4", 'no link "m"'],
     STEP + "ping: {from: a, to: b}\n    expect: rate >= 1 Mbit/s": ["line 5", "does not fit"],

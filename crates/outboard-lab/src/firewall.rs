@@ -63,7 +63,11 @@ impl Firewall {
     pub(crate) fn read(yaml: &Yaml) -> Result<Self> {
         let members = yaml.members("firewall", &["policy", "rules"])?;
         let mut firewall = Self {
-            policy: members.parse("policy", verdict)?.unwrap_or_default(),
+            policy: members
+                .parse("policy", |text| {
+                    verdict(text).ok_or_else(|| "write accept or drop".to_owned())
+                })?
+                .unwrap_or_default(),
             rules: Vec::new(),
         };
         let Some(rules) = members.get("rules") else {

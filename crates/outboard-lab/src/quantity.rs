@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Numbers with units: times, shares, rates, sizes. Each function returns `None` for a text that is
-//! no such value.
+//! Numbers with units: times, shares, rates, sizes. The error of a text that is no such value names
+//! the units and the range.
 
 use std::time::Duration;
 
 /// The longest time that a file may name.
 const LONGEST: f64 = 3600.0;
+
+/// A value, or what to write instead.
+pub type ParseResult<T> = std::result::Result<T, String>;
 
 /// A number and the unit behind it.
 fn split(text: &str) -> Option<(f64, &str)> {
@@ -18,65 +21,75 @@ fn split(text: &str) -> Option<(f64, &str)> {
 }
 
 /// A time, as in `50ms`, `1.5 s`, `20 us`. At most an hour.
-pub fn time(text: &str) -> Option<Duration> {
-    let (number, unit) = split(text)?;
-    let seconds = match unit {
-        "us" => number * 1e-6,
-        "ms" => number * 1e-3,
-        "s" => number,
-        "min" => number * 60.0,
-        _ => return None,
-    };
-    (seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds))
+pub fn time(text: &str) -> ParseResult<Duration> {
+    let seconds = split(text).and_then(|(number, unit)| match unit {
+        "us" => Some(number * 1e-6),
+        "ms" => Some(number * 1e-3),
+        "s" => Some(number),
+        "min" => Some(number * 60.0),
+        _ => None,
+    });
+    let seconds = seconds.filter(|seconds| *seconds <= LONGEST);
+    let hint = "write a time with us, ms, s or min, as 50ms; the longest is 60min";
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| hint.to_owned())
 }
 
 /// A share of 0 to 1, as in `5%` or `0.05`.
-pub fn share(text: &str) -> Option<f64> {
-    let (number, unit) = split(text)?;
-    let share = match unit {
-        "%" => number / 100.0,
-        "" => number,
-        _ => return None,
-    };
-    (0.0..=1.0).contains(&share).then_some(share)
+pub fn share(text: &str) -> ParseResult<f64> {
+    let share = split(text).and_then(|(number, unit)| match unit {
+        "%" => Some(number / 100.0),
+        "" => Some(number),
+        _ => None,
+    });
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "write a share of 0% to 100%, as 5% or 0.05".to_owned())
 }
 
 /// Bits per second, as in `10 Mbit/s`.
-pub fn rate(text: &str) -> Option<f64> {
-    let (number, unit) = split(text)?;
-    let factor = match unit.strip_suffix("/s").unwrap_or(unit) {
-        "bit" => 1.0,
-        "kbit" => 1e3,
-        "Mbit" => 1e6,
-        "Gbit" => 1e9,
-        _ => return None,
-    };
-    let rate = number * factor;
-    (8.0..=1e12).contains(&rate).then_some(rate)
+pub fn rate(text: &str) -> ParseResult<f64> {
+    let rate = split(text).and_then(|(number, unit)| {
+        let factor = match unit.strip_suffix("/s").unwrap_or(unit) {
+            "bit" => 1.0,
+            "kbit" => 1e3,
+            "Mbit" => 1e6,
+            "Gbit" => 1e9,
+            _ => return None,
+        };
+        Some(number * factor)
+    });
+    let rate = rate.filter(|rate| (8.0..=1e12).contains(rate));
+    let hint = "write a rate with bit/s, kbit/s, Mbit/s or Gbit/s, of 8 bit/s to 1000 Gbit/s";
+    rate.ok_or_else(|| hint.to_owned())
 }
 
 /// Bytes, as in `10 MB` or `1500`.
-pub fn size(text: &str) -> Option<u64> {
-    let (number, unit) = split(text)?;
-    let factor = match unit {
-        "" | "B" => 1.0,
-        "kB" => 1e3,
-        "MB" => 1e6,
-        "GB" => 1e9,
-        "KiB" => 1024.0,
-        "MiB" => 1048576.0,
-        "GiB" => 1073741824.0,
-        _ => return None,
-    };
-    let size = number * factor;
-    (size <= 1e12).then_some(size as u64)
+pub fn size(text: &str) -> ParseResult<u64> {
+    let size = split(text).and_then(|(number, unit)| {
+        let factor = match unit {
+            "" | "B" => 1.0,
+            "kB" => 1e3,
+            "MB" => 1e6,
+            "GB" => 1e9,
+            "KiB" => 1024.0,
+            "MiB" => 1048576.0,
+            "GiB" => 1073741824.0,
+            _ => return None,
+        };
+        Some(number * factor)
+    });
+    let size = size.filter(|size| *size <= 1e12);
+    let hint = "write bytes, or a size with kB, MB, GB, KiB, MiB or GiB; the largest is 1000 GB";
+    size.map(|size| size as u64).ok_or_else(|| hint.to_owned())
 }
 
 /// A number of `least` to `most`.
-pub fn number(least: u64, most: u64) -> impl Fn(&str) -> Option<u64> {
+pub fn number(least: u64, most: u64) -> impl Fn(&str) -> ParseResult<u64> {
     move |text| {
-        let number = text.parse().ok()?;
-        (least..=most).contains(&number).then_some(number)
+        let number = text.parse().ok();
+        let number = number.filter(|number| (least..=most).contains(number));
+        number.ok_or_else(|| format!("write a whole number of {least} to {most}"))
     }
 }
 
@@ -104,12 +117,12 @@ mod tests {
 
     #[test]
     fn units() {
-        assert_eq!(time("50ms"), Some(Duration::from_millis(50)));
-        assert_eq!(time("1.5 s"), Some(Duration::from_millis(1500)));
-        assert_eq!(share("5%"), Some(0.05));
-        assert_eq!(rate("10 Mbit/s"), Some(1e7));
-        assert_eq!(size("10 MB"), Some(10_000_000));
-        assert_eq!(number(1, 5)("5"), Some(5));
+        assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(time("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(rate("10 Mbit/s"), Ok(1e7));
+        assert_eq!(size("10 MB"), Ok(10_000_000));
+        assert_eq!(number(1, 5)("5"), Ok(5));
     }
 
     #[test]
@@ -125,15 +138,21 @@ mod tests {
             "99999999999s",
             "NaN",
         ] {
-            assert_eq!(time(text), None, "{text}");
+            assert!(
+                time(text).unwrap_err().contains("us, ms, s or min"),
+                "{text}"
+            );
         }
         for text in ["101%", "-5%", "2", "x"] {
-            assert_eq!(share(text), None, "{text}");
+            assert!(share(text).unwrap_err().contains("0% to 100%"), "{text}");
         }
         for text in ["10", "0 bit/s", "9999 Gbit/s"] {
-            assert_eq!(rate(text), None, "{text}");
+            assert!(
+                rate(text).unwrap_err().contains("8 bit/s to 1000 Gbit/s"),
+                "{text}"
+            );
         }
-        assert_eq!(size("9999 GB"), None);
-        assert_eq!(number(1, 5)("6"), None);
+        assert!(size("9999 GB").unwrap_err().contains("1000 GB"));
+        assert!(number(1, 5)("6").unwrap_err().ends_with("1 to 5"));
     }
 }

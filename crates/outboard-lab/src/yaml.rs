@@ -5,6 +5,7 @@
 //! file grow without limit.
 
 use crate::error::{Error, Result};
+use crate::quantity::ParseResult;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 /// Most bytes of a file.
@@ -205,18 +206,18 @@ impl<'a> MapReader<'a> {
     }
 
     /// Parses the text of a key, if it is there.
-    pub fn parse<T>(&self, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>> {
+    pub fn parse<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> ParseResult<T>,
+    ) -> Result<Option<T>> {
         let Some(yaml) = self.get(name) else {
             return Ok(None);
         };
         let text = yaml.text(name)?;
-        match parse(text) {
-            Some(value) => Ok(Some(value)),
-            None => Err(Error::topology(
-                yaml.line,
-                format!("{name}: {text:?} is no such value"),
-            )),
-        }
+        let wrong =
+            |hint| Error::topology(yaml.line, format!("{name}: {text:?} is refused: {hint}"));
+        parse(text).map(Some).map_err(wrong)
     }
 }
 

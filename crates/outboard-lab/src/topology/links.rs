@@ -5,7 +5,7 @@ use super::nodes::truth;
 use super::{addresses, check_name, expand, find, NameIndex, Node, Port, Topology, TopologyLink};
 use super::{MOST_LINKS, MOST_NODES, MOST_PORTS};
 use crate::error::{Error, Result};
-use crate::quantity::{number, rate, share, time};
+use crate::quantity::{number, rate, share, time, ParseResult};
 use crate::yaml::{MapReader, Yaml};
 use outboard::net::{Netem, Prefix};
 use std::net::SocketAddrV4;
@@ -120,10 +120,12 @@ const TUNNEL_PORT: u16 = 4789;
 const TUNNEL_MTU: u32 = 1450;
 
 /// `ADDRESS` or `ADDRESS:PORT` of another machine.
-fn tunnel(text: &str) -> Option<SocketAddrV4> {
+fn tunnel(text: &str) -> ParseResult<SocketAddrV4> {
     let with_port = text.parse().ok();
-    let found = with_port.or_else(|| Some(SocketAddrV4::new(text.parse().ok()?, TUNNEL_PORT)))?;
-    (found.port() > 0 && !found.ip().is_unspecified()).then_some(found)
+    let found = with_port.or_else(|| Some(SocketAddrV4::new(text.parse().ok()?, TUNNEL_PORT)));
+    found
+        .filter(|found| found.port() > 0 && !found.ip().is_unspecified())
+        .ok_or_else(|| "write an IPv4 address, as 192.0.2.1 or 192.0.2.1:4790".to_owned())
 }
 
 impl Topology {
@@ -256,5 +258,48 @@ impl Topology {
             netem: netem(members, line)?,
             captures: members.parse("capture", truth)?.unwrap_or(false),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_about_values_have_units_and_ranges() {
+        for (member, hint) in [
+            ("delay: 5", "write a time with us, ms, s or min, as 50ms"),
+            ("jitter: 2h", "the longest is 60min"),
+            ("loss: 120%", "write a share of 0% to 100%"),
+            ("rate: 10", "bit/s, kbit/s, Mbit/s or Gbit/s"),
+            ("mtu: 40", "write a whole number of 68 to 65521"),
+            ("cost: 0", "write a whole number of 1 to 65535"),
+            ("limit: 0", "write a whole number of 1 to 1000000"),
+            ("capture: yes", "write true or false"),
+            ("tunnel: 192.0.2", "write an IPv4 address"),
+        ] {
+            let text = format!("nodes: {{a: , b: }}\nlinks:\n  l: {{nodes: [a, b], {member}}}");
+            let found = Topology::parse(&text).unwrap_err().to_string();
+            let (key, value) = member.split_once(": ").unwrap();
+            let start = format!("line 3: {key}: {value:?} is refused: ");
+            assert!(found.starts_with(&start) && found.contains(hint), "{found}");
+        }
+        for (text, wanted) in [
+            (
+                "nodes: {a: {vcpus: 99}}",
+                "vcpus: \"99\" is refused: write a whole number of 1 to 16",
+            ),
+            (
+                "nodes: {a: {forward: 1}}",
+                "forward: \"1\" is refused: write true or false",
+            ),
+            (
+                "nodes: {a: }\nrouting: ospf",
+                "routing: \"ospf\" is refused: write static or computed",
+            ),
+        ] {
+            let found = Topology::parse(text).unwrap_err().to_string();
+            assert!(found.ends_with(wanted), "{found}");
+        }
     }
 }

@@ -188,15 +188,15 @@ impl Topology {
         let missing = |name: &str| Error::topology(file.line, format!("{name} are missing"));
         let mut topology = Self {
             name: members
-                .parse("name", |text| Some(text.to_owned()))?
+                .parse("name", |text| Ok(text.to_owned()))?
                 .unwrap_or_default(),
             seed: members.parse("seed", quantity::number(0, u64::MAX))?,
             ..Self::default()
         };
         let computed = members.parse("routing", |text| match text {
-            "computed" => Some(true),
-            "static" => Some(false),
-            _ => None,
+            "computed" => Ok(true),
+            "static" => Ok(false),
+            _ => Err("write static or computed".to_owned()),
         })?;
         topology.computes_routes = computed.unwrap_or(false);
         let nodes = members.get("nodes").ok_or_else(|| missing("nodes"))?;

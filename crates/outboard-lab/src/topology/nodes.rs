@@ -4,17 +4,17 @@
 use super::{expand, NameIndex, Node, StaticRoute, Topology, MOST_NODES};
 use crate::error::{Error, Result};
 use crate::firewall::Firewall;
-use crate::quantity::number;
+use crate::quantity::{number, ParseResult};
 use crate::yaml::Yaml;
 use outboard::net::Prefix;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// `true` and `false`, as YAML has them.
-pub(super) fn truth(text: &str) -> Option<bool> {
+pub(super) fn truth(text: &str) -> ParseResult<bool> {
     match text {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("write true or false".to_owned()),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{check_name, find, is_of_v6, NameIndex, Topology};
 use crate::error::{Error, Result};
-use crate::quantity::{number, rate, share, size, time};
+use crate::quantity::{number, rate, share, size, time, ParseResult};
 use crate::yaml::{MapReader, Yaml};
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -121,8 +121,26 @@ impl Relation {
     }
 }
 
+/// So many times the result of a step, as in `2 * cubic`. `names`: steps before this one.
+fn times(text: &str, names: &NameIndex) -> ParseResult<Bound> {
+    let (factor, name) = text.split_once('*').unwrap_or(("1", text));
+    let (factor, name) = (factor.trim(), name.trim());
+    let number = factor.parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite());
+    let number = number.ok_or_else(|| format!("{factor:?} is no number: write 2 * STEP"))?;
+    let step = names.get(name);
+    let step = step.ok_or_else(|| format!("no earlier step has the name {name:?}"))?;
+    Ok(Bound::Times(number, *step))
+}
+
+/// Whether a text is meant as a number with or without a unit, and not as the name of a step.
+fn is_quantity(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '.' | '-'))
+        && !text.contains('*')
+}
+
 /// The metric, comparison and bound of `loss <= 5%`. `names`: steps before this one.
-fn comparison(text: &str, names: &NameIndex) -> Option<Expectation> {
+fn comparison(text: &str, names: &NameIndex) -> ParseResult<Expectation> {
     let operators = [
         ("<=", Relation::AtMost),
         (">=", Relation::AtLeast),
@@ -130,10 +148,12 @@ fn comparison(text: &str, names: &NameIndex) -> Option<Expectation> {
         (">", Relation::More),
         ("=", Relation::Equal),
     ];
-    let (metric, comparison, bound) = operators.iter().find_map(|(operator, comparison)| {
+    let found = operators.iter().find_map(|(operator, comparison)| {
         let (left, right) = text.split_once(operator)?;
         Some((left.trim(), *comparison, right.trim()))
-    })?;
+    });
+    let hint = "write reachable, unreachable, any, or a comparison, as loss <= 5%";
+    let (metric, comparison, bound) = found.ok_or(hint)?;
     let seconds = |text: &str| time(text).map(|time| time.as_secs_f64());
     let (metric, value) = match metric {
         "loss" => (Metric::Loss, share(bound)),
@@ -142,32 +162,27 @@ fn comparison(text: &str, names: &NameIndex) -> Option<Expectation> {
         "time" => (Metric::Time, seconds(bound)),
         "received" => (
             Metric::Received,
-            bound.parse().ok().map(|count: u32| count.into()),
+            number(0, u32::MAX.into())(bound).map(|count| count as f64),
         ),
-        _ => return None,
+        _ => return Err("compare loss, rtt, rate, time or received".to_owned()),
     };
-    let times = || {
-        let (factor, name) = bound.split_once('*').unwrap_or(("1", bound));
-        let factor = factor
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|factor| factor.is_finite())?;
-        Some(Bound::Times(factor, *names.get(name.trim())?))
-    };
-    Some(Expectation::Compare {
+    let bound = value.map(Bound::Value).or_else(|hint| {
+        let other = times(bound, names);
+        other.map_err(|reason| if is_quantity(bound) { hint } else { reason })
+    });
+    Ok(Expectation::Compare {
         metric,
         comparison,
-        bound: value.map(Bound::Value).or_else(times)?,
+        bound: bound?,
         text: text.to_owned(),
     })
 }
 
-fn expectation(text: &str, names: &NameIndex) -> Option<Expectation> {
+fn expectation(text: &str, names: &NameIndex) -> ParseResult<Expectation> {
     match text {
-        "reachable" => Some(Expectation::Reachable),
-        "unreachable" => Some(Expectation::Unreachable),
-        "any" => Some(Expectation::Any),
+        "reachable" => Ok(Expectation::Reachable),
+        "unreachable" => Ok(Expectation::Unreachable),
+        "any" => Ok(Expectation::Any),
         _ => comparison(text, names),
     }
 }
@@ -185,6 +200,17 @@ impl LabStep {
 }
 
 impl Action {
+    /// What a step of this kind measures, for messages.
+    fn metrics(&self) -> &'static str {
+        match self {
+            Self::Ping(_) => "ping measures loss, rtt and received",
+            Self::Tcp(_) => "tcp measures rate and time",
+            Self::Udp(_) => "udp measures loss, rate and received",
+            Self::Await(_) => "await measures time",
+            Self::Link { .. } | Self::Sysctl { .. } | Self::Wait(_) => "it measures nothing",
+        }
+    }
+
     /// Whether a step of this kind measures a metric.
     fn measures(&self, metric: Metric) -> bool {
         match self {
@@ -224,9 +250,9 @@ impl Context<'_> {
 
     fn family(&self, members: &MapReader) -> Result<Option<bool>> {
         members.parse("ip", |text| match text {
-            "4" => Some(false),
-            "6" => Some(true),
-            _ => None,
+            "4" => Ok(false),
+            "6" => Ok(true),
+            _ => Err("write 4 or 6".to_owned()),
         })
     }
 
@@ -325,7 +351,7 @@ impl Context<'_> {
     fn sysctl(&self, yaml: &Yaml) -> Result<Action> {
         let members = yaml.members("sysctl", &["node", "name", "value"])?;
         let text = |key: &str| {
-            let found = members.parse(key, |text| Some(text.to_owned()))?;
+            let found = members.parse(key, |text| Ok(text.to_owned()))?;
             found.ok_or_else(|| Error::topology(yaml.line, format!("{key} is missing")))
         };
         Ok(Action::Sysctl {
@@ -346,11 +372,38 @@ impl Context<'_> {
             "sysctl" => self.sysctl(yaml),
             _ => {
                 let text = yaml.text("wait")?;
-                let time = time(text).ok_or_else(|| {
-                    Error::topology(yaml.line, format!("wait: {text:?} is no time"))
-                })?;
+                let wrong = |hint| format!("wait: {text:?} is refused: {hint}");
+                let time = time(text).map_err(|hint| Error::topology(yaml.line, wrong(hint)))?;
                 Ok(Action::Wait(time))
             }
+        }
+    }
+
+    /// Whether a step of this kind, and the one that it is compared with, have such a result.
+    fn check_fit(&self, expectation: &Expectation, action: &Action) -> ParseResult<()> {
+        let Expectation::Compare { metric, bound, .. } = expectation else {
+            let hint = "it does not fit this step, which reaches no node";
+            return action
+                .reaches()
+                .then_some(())
+                .ok_or_else(|| hint.to_owned());
+        };
+        let other = match bound {
+            Bound::Times(_, step) => self.topology.steps.get(*step),
+            Bound::Value(_) => None,
+        };
+        if !action.measures(*metric) {
+            return Err(format!("it does not fit this step: {}", action.metrics()));
+        }
+        match other.filter(|other| !other.action.measures(*metric)) {
+            Some(other) => {
+                let metrics = other.action.metrics();
+                Err(format!(
+                    "it does not fit the step in line {}: {metrics}",
+                    other.line
+                ))
+            }
+            None => Ok(()),
         }
     }
 
@@ -360,25 +413,20 @@ impl Context<'_> {
                 action.reaches().then_some(Expectation::Reachable),
             ));
         };
-        let items = yaml.items("expect")?.iter();
-        let parsed = items.map(|item| {
+        let items = yaml.items("expect")?;
+        if items.is_empty() {
+            let text = "expect: nothing is expected: write any, or leave expect out";
+            return Err(Error::topology(yaml.line, text));
+        }
+        let parsed = items.iter().map(|item| {
             let text = item.text("expect")?;
-            let found = expectation(text, &self.steps);
-            let fits = found.filter(|found| match found {
-                Expectation::Compare { metric, bound, .. } => {
-                    let other = match bound {
-                        Bound::Times(_, step) => self.topology.steps.get(*step),
-                        Bound::Value(_) => None,
-                    };
-                    action.measures(*metric)
-                        && other.is_none_or(|step| step.action.measures(*metric))
-                }
-                _ => action.reaches(),
-            });
-            fits.ok_or_else(|| {
-                let text = format!("expect: {text:?} does not fit this step: see docs/labs.md");
+            let wrong = |hint| {
+                let text = format!("expect: {text:?} is refused: {hint}");
                 Error::topology(item.line, text)
-            })
+            };
+            let found = expectation(text, &self.steps).map_err(wrong)?;
+            self.check_fit(&found, action).map_err(wrong)?;
+            Ok(found)
         });
         parsed.collect()
     }
@@ -440,5 +488,131 @@ impl Topology {
             self.steps.push(step);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error of a file with this step after a ping and a transfer named `cubic`.
+    fn error(step: &str) -> String {
+        let text = format!(
+            "nodes: {{a: , b: }}\nlinks: {{l: {{nodes: [a, b]}}}}\nsteps:\n\
+             - {{ping: {{from: a, to: b}}, name: echo}}\n\
+             - {{tcp: {{from: a, to: b}}, name: cubic}}\n- {step}\n"
+        );
+        let parsed = Topology::parse(&text);
+        parsed.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    fn expected(step: &str, expectation: &str) -> String {
+        error(&format!(
+            "{step}: {{from: a, to: b}}\n  expect: {expectation}"
+        ))
+    }
+
+    #[test]
+    fn messages_about_expectations_say_what_is_possible() {
+        for (step, text, mentioned) in [
+            (
+                "tcp",
+                "rate >= 2 * nosuch",
+                "no earlier step has the name \"nosuch\"",
+            ),
+            (
+                "tcp",
+                "rate >= nosuch",
+                "no earlier step has the name \"nosuch\"",
+            ),
+            ("tcp", "rate >= x * cubic", "\"x\" is no number"),
+            ("tcp", "rate >= 5", "kbit/s"),
+            ("ping", "rtt <= 5", "us, ms, s or min"),
+            ("ping", "loss <= 120%", "0% to 100%"),
+            (
+                "ping",
+                "received >= many",
+                "no earlier step has the name \"many\"",
+            ),
+            ("ping", "received >= 2.5", "a whole number"),
+            (
+                "ping",
+                "rate >= 1 Mbit/s",
+                "ping measures loss, rtt and received",
+            ),
+            ("udp", "rtt <= 1s", "udp measures loss, rate and received"),
+            ("await", "rtt <= 1s", "await measures time"),
+            (
+                "tcp",
+                "rate >= 2 * echo",
+                "the step in line 4: ping measures",
+            ),
+            ("ping", "delay <= 1s", "compare loss, rtt"),
+            ("ping", "reached", "write reachable"),
+        ] {
+            let found = expected(step, text);
+            let start = format!("line 7: expect: {text:?} is refused: ");
+            assert!(
+                found.starts_with(&start) && found.contains(mentioned),
+                "{found}"
+            );
+        }
+        assert!(error("down: l\n  expect: reachable").contains("reaches no node"));
+    }
+
+    #[test]
+    fn expectations_that_fit_are_accepted() {
+        for (step, text) in [
+            ("tcp", "[reachable, rate >= 2 * cubic, time <= 2s]"),
+            ("tcp", "rate >= cubic"),
+            ("ping", "[loss <= 5%, rtt <= 10ms, received >= 1]"),
+            ("ping", "any"),
+        ] {
+            assert_eq!(expected(step, text), "", "{step}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_expectation_has_a_value() {
+        for value in ["", "[]"] {
+            let found = expected("ping", value);
+            assert!(
+                found.starts_with("line 7: expect: nothing is expected"),
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn messages_about_values_have_units_and_ranges() {
+        for (step, wanted) in [
+            (
+                "ping: {from: a, to: b, count: 0}",
+                "count: \"0\" is refused: write a whole number of 1",
+            ),
+            (
+                "ping: {from: a, to: b, interval: 5}",
+                "interval: \"5\" is refused: write a time with us",
+            ),
+            (
+                "ping: {from: a, to: b, ip: 5}",
+                "ip: \"5\" is refused: write 4 or 6",
+            ),
+            (
+                "tcp: {from: a, to: b, bytes: 1 TB}",
+                "bytes: \"1 TB\" is refused: write bytes, or a",
+            ),
+            (
+                "tcp: {from: a, to: b, port: 0}",
+                "port: \"0\" is refused: write a whole number of 1 to 65535",
+            ),
+            (
+                "wait: 5",
+                "wait: \"5\" is refused: write a time with us, ms, s or min",
+            ),
+        ] {
+            let found = error(step);
+            assert!(found.starts_with(&format!("line 6: {wanted}")), "{found}");
+        }
     }
 }
