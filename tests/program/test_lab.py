@@ -123,6 +123,30 @@ def test_a_setting_that_a_node_refuses(work):
     bad("lab", written(work, text), code=1, mentions=["node a", "net.ipv4.no_such_thing"])
 
 
+JOINED = """
+nodes:
+  a: {routes: [default via 10.0.0.9]}
+  b: {routes: [default via 10.1.0.9]}
+  c: {forward: true}
+  d:
+links:
+  l:
+    nodes:
+      a: 10.0.0.1/24
+      b: [10.1.0.1/24, 'fd00::1/64']
+      c: [10.0.0.9/24, 10.1.0.9/24, 'fd00::9/64']
+      d:
+steps:
+  - ping: {from: a, to: 10.1.0.1}
+  - ping: {from: b, to: 'fd00::9'}
+"""
+
+
+def test_a_link_with_two_networks_and_a_router(work):
+    """Not each node has IPv6, and one has no address."""
+    assert document(good("lab", "--json", written(work, JOINED)))["lab"]["met"]
+
+
 def test_captures_and_a_picture(work):
     steps = "steps:\n  - ping: {from: a, to: b, count: 2}\n"
     good("lab", "--pcap", f"{work}/frames", "--svg", f"{work}/lab.svg",
@@ -235,6 +259,13 @@ WRONG = {
     NODES + "links:\n  l: {nodes: [a, b], loss: 200%}": ["line 3", "loss", "200%"],
     NODES + "links:\n  l: {nodes: [a, b], reorder: 5%}": ["line 3", "set a delay"],
     NODES + "links:\n  l: {nodes: [a, b], line: [a, b]}": ["line 3", "one of nodes, line, ring"],
+    NODES + "links:\n  l: {nodes: {a: 10.0.0.1/24, b: 10.1.0.1/24}}":
+        ["line 3", "a (10.0.0.1/24) and b (10.1.0.1/24) share no network"],
+    "nodes: {a: , b: , c: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24, b: 10.0.0.2/24}}\n"
+    "  m: {nodes: {b: 10.0.0.3/24, c: 10.0.0.4/24}}": ["line 4", "links l and m overlap at node b"],
+    "nodes:\n  a: {routes: [default via 10.9.9.9]}\n  b:\n"
+    "links: {l: {nodes: [a, b], prefix: 10.0.0.0/24}}":
+        ["line 2", "node a is in no network with the gateway 10.9.9.9"],
     NODES + "links:\n  l: {nodes: [a, b], delay: 5}": ["line 3", "delay", "us, ms, s or min"],
     "addresses: 10.0.0.0/30\nnodes: {a: , b: , c: }\nlinks:\n  l: {line: [a, b, c]}":
         ["line 4", "used up"],

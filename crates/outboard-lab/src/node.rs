@@ -311,18 +311,19 @@ impl<'a> Node<'a> {
         if self.settings.is_deterministic {
             self.add_neighbours()?;
         }
-        for (link, port, _) in self.ports() {
+        for (link, port, found) in self.ports() {
             for other in &self.topology.links[link].ports[port + 1..] {
-                self.meet_one(link, other)?;
+                self.meet_one(link, found, other)?;
             }
         }
         Ok(())
     }
 
-    /// Both families: each has neighbours of its own.
-    fn meet_one(&self, link: usize, other: &Port) -> io::Result<()> {
+    /// Both families: each has neighbours of its own. Another port may have none of a family, or
+    /// be behind a router of the link.
+    fn meet_one(&self, link: usize, own: &Port, other: &Port) -> io::Result<()> {
         for is_v6 in [false, true] {
-            let mut addresses = other.addresses.iter().map(|prefix| prefix.address());
+            let mut addresses = own.neighbour_addresses(other);
             if let Some(address) = addresses.find(|address| address.is_ipv6() == is_v6) {
                 self.meet_at(link, other, address)?;
             }

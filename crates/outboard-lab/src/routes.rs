@@ -184,16 +184,7 @@ fn join_halves(networks: &mut Networks, larger: &mut Networks, shift: usize) {
 /// Whether a gateway is beyond a link that is up.
 fn is_usable(topology: &Topology, up: &[bool], node: usize, gateway: IpAddr) -> bool {
     let mut ports = topology.ports_of(node).filter(|(link, _, _)| up[*link]);
-    ports.any(|(_, _, port)| {
-        let mut networks = port
-            .addresses
-            .iter()
-            .filter(|prefix| prefix.address().is_ipv6() == gateway.is_ipv6());
-        networks.any(|network| {
-            let same = Prefix::new(gateway, network.length());
-            same.is_some_and(|same| same.network() == network.network())
-        })
-    })
+    ports.any(|(_, _, port)| port.is_beside(gateway))
 }
 
 /// The routes that a node shall have. `up`: of each link.

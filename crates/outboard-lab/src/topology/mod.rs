@@ -4,6 +4,7 @@
 
 mod addresses;
 mod links;
+mod networks;
 mod nodes;
 mod steps;
 
@@ -56,6 +57,7 @@ pub struct Node {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticRoute {
+    pub line: usize,
     pub destination: Prefix,
     pub gateway: IpAddr,
 }
@@ -208,6 +210,7 @@ impl Topology {
             Some(links) => topology.read_links(links, &names, members.get("addresses"))?,
             None => NameIndex::new(),
         };
+        networks::check(&topology)?;
         if let Some(steps) = members.get("steps") {
             topology.read_steps(steps, &names, &link_names)?;
         }

@@ -19,7 +19,7 @@ pub(super) fn truth(text: &str) -> ParseResult<bool> {
 }
 
 /// `DESTINATION via GATEWAY`; the destination may be `default`.
-fn route(text: &str) -> Option<StaticRoute> {
+fn route(text: &str, line: usize) -> Option<StaticRoute> {
     let (destination, gateway) = text.split_once(" via ")?;
     let gateway: IpAddr = gateway.trim().parse().ok()?;
     let everything = match gateway {
@@ -32,6 +32,7 @@ fn route(text: &str) -> Option<StaticRoute> {
     };
     let is_one_family = destination.address().is_ipv6() == gateway.is_ipv6();
     is_one_family.then_some(StaticRoute {
+        line,
         destination,
         gateway,
     })
@@ -41,7 +42,7 @@ fn routes(yaml: &Yaml) -> Result<Vec<StaticRoute>> {
     let items = yaml.items("routes")?.iter();
     let parsed = items.map(|item| {
         let text = item.text("routes")?;
-        route(text).ok_or_else(|| {
+        route(text, item.line).ok_or_else(|| {
             let text =
                 format!("routes: {text:?} is no route: write it as in 10.2.0.0/16 via 10.0.0.1");
             Error::topology(item.line, text)
