@@ -220,6 +220,18 @@ def test_names_of_no_host():
     program.bad("--net", "tap,ip=1", "ls", "nfs://127.0.0.1/e:/")
 
 
+@pytest.mark.parametrize("net,part", [
+    ("tap:nosuch0,ip=10.1.0.1/24", "tap:nosuch0"), ("user:passt", "user:passt"),
+    ("hub:{work}/hub", "hub:{work}/hub"), ("vhost-user:{work}/socket", "vhost-user:{work}/socket"),
+    ("pcap:{work}/frames", "pcap:{work}/frames"), ("user,pcap={work}/frames", "pcap={work}/frames"),
+    ("user,forward=8080:80", "forward=8080:80")])
+def test_interfaces_that_the_sandbox_forbids(work, net, part):
+    """The message names the sandbox, before a part of the interface is there."""
+    program.bad("--net", net.format(work=work), "ls", "nbd://10.1.0.2/e",
+                mentions=[f"the sandbox forbids {part.format(work=work)}; add --no-sandbox"])
+    assert os.listdir(work) == []
+
+
 # ---- NBD ----
 
 @WAYS

@@ -117,6 +117,9 @@ impl Session {
             true => None,
             false => Network::prepare(&options, &access.images),
         };
+        if let Some(network) = network.as_ref().filter(|_| !options.no_sandbox) {
+            network.check_sandbox()?;
+        }
         access.network = network
             .as_ref()
             .map(|network| network.access(&access.images));

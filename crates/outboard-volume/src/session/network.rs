@@ -68,6 +68,18 @@ fn has_address(words: &str) -> bool {
     words.any(|word| matches!(word.split('=').next(), Some("ip" | "dhcp")))
 }
 
+/// The part of a description that the sandbox forbids: it opens files of the host, listens at ports
+/// of the host, or starts a program. `None`: it does none of these.
+fn forbidden(description: &str) -> Option<&str> {
+    let (kind, words) = description.split_once(',').unwrap_or((description, ""));
+    let name = kind.split(':').next();
+    if matches!(name, Some("tap" | "hub" | "vhost-user" | "pcap")) || kind == "user:passt" {
+        return Some(kind);
+    }
+    let mut words = words.split(',');
+    words.find(|word| matches!(word.split('=').next(), Some("forward" | "pcap")))
+}
+
 /// The address of a name, IPv4 if it has one.
 fn look_up(host: &str) -> Result<IpAddr> {
     let failed = |text: String| Error::known(outboard_sandbox::failure::ErrorKind::NotFound, text);
@@ -128,6 +140,17 @@ impl Network {
             servers,
             interface: None,
         })
+    }
+
+    /// An error if the sandbox forbids the interface. Its own error would blame the host.
+    pub(super) fn check_sandbox(&self) -> Result<()> {
+        match forbidden(&self.description) {
+            Some(part) => Err(Error::Failed(format!(
+                "cannot connect the kernel to the network: the sandbox forbids {part}; add \
+                 --no-sandbox, or use --net user or --net host"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The needs of a session on the host's network.
@@ -282,6 +305,29 @@ mod tests {
         assert_eq!(text(Some("host"), "nfs://[::1]/e"), "host");
         let tap = "tap:tap0,ip=10.0.0.2/24";
         assert_eq!(text(Some(tap), "nfs://10.0.0.1/e"), tap);
+    }
+
+    #[test]
+    fn interfaces_that_the_sandbox_forbids_are_refused() {
+        for (net, part) in [
+            ("tap:tap0,ip=10.0.0.2/24", "tap:tap0"),
+            ("hub:/tmp/hub", "hub:/tmp/hub"),
+            ("vhost-user:/run/switch,mtu=1400", "vhost-user:/run/switch"),
+            ("pcap:frames.pcapng", "pcap:frames.pcapng"),
+            ("user:passt", "user:passt"),
+            ("user,mtu=1400,pcap=frames.pcapng", "pcap=frames.pcapng"),
+            ("user:slirp,forward=8080:80", "forward=8080:80"),
+        ] {
+            let network = prepare(Some(net), &["nbd://10.0.0.1/e"]).unwrap();
+            let error = network.check_sandbox().unwrap_err();
+            let text = error.message().unwrap_or_default().to_string();
+            let wanted = format!("the sandbox forbids {part}; add --no-sandbox");
+            assert!(text.contains(&wanted), "{text}");
+        }
+        for net in [None, Some("user"), Some("user:slirp,dhcp"), Some("host")] {
+            let network = prepare(net, &["nbd://10.0.0.1/e"]).unwrap();
+            assert!(network.check_sandbox().is_ok(), "{net:?}");
+        }
     }
 
     #[test]
