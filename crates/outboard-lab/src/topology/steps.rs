@@ -200,26 +200,26 @@ impl LabStep {
 }
 
 impl Action {
-    /// What a step of this kind measures, for messages.
-    fn metrics(&self) -> &'static str {
+    /// What a step of this kind measures, and the same in words.
+    fn metrics(&self) -> (&'static [Metric], &'static str) {
+        use Metric::{Loss, Rate, Received, Rtt, Time};
         match self {
-            Self::Ping(_) => "ping measures loss, rtt and received",
-            Self::Tcp(_) => "tcp measures rate and time",
-            Self::Udp(_) => "udp measures loss, rate and received",
-            Self::Await(_) => "await measures time",
-            Self::Link { .. } | Self::Sysctl { .. } | Self::Wait(_) => "it measures nothing",
+            Self::Ping(_) => (
+                &[Loss, Rtt, Received],
+                "ping measures loss, rtt and received",
+            ),
+            Self::Tcp(_) => (&[Rate, Time], "tcp measures rate and time"),
+            Self::Udp(_) => (
+                &[Loss, Rate, Received],
+                "udp measures loss, rate and received",
+            ),
+            Self::Await(_) => (&[Time], "await measures time"),
+            Self::Link { .. } | Self::Sysctl { .. } | Self::Wait(_) => (&[], "it measures nothing"),
         }
     }
 
-    /// Whether a step of this kind measures a metric.
     fn measures(&self, metric: Metric) -> bool {
-        match self {
-            Self::Ping(_) => matches!(metric, Metric::Loss | Metric::Rtt | Metric::Received),
-            Self::Tcp(_) => matches!(metric, Metric::Rate | Metric::Time),
-            Self::Udp(_) => matches!(metric, Metric::Loss | Metric::Rate | Metric::Received),
-            Self::Await(_) => metric == Metric::Time,
-            _ => false,
-        }
+        self.metrics().0.contains(&metric)
     }
 
     /// Whether the step tries to reach another node.
@@ -393,11 +393,11 @@ impl Context<'_> {
             Bound::Value(_) => None,
         };
         if !action.measures(*metric) {
-            return Err(format!("it does not fit this step: {}", action.metrics()));
+            return Err(format!("it does not fit this step: {}", action.metrics().1));
         }
         match other.filter(|other| !other.action.measures(*metric)) {
             Some(other) => {
-                let metrics = other.action.metrics();
+                let (_, metrics) = other.action.metrics();
                 Err(format!(
                     "it does not fit the step in line {}: {metrics}",
                     other.line
