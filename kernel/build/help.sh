@@ -10,7 +10,7 @@ make test             build, and run the tests; TESTS="tests/program/test_cli.py
                       these only
 make test-long        build, and run the tests that make test leaves out: an hour and more;
                       PARTS="pytest fuzz" runs these parts only
-make fuzz             look for inputs that crash a parser, SECONDS=300 for each target;
+make fuzz             look for inputs that crash a parser, SECONDS=120 for each target;
                       TARGETS="tar luks" runs these only
 make bench            build, and compare with what else there is; RECORD=docs/benchmarks keeps
                       the samples

@@ -429,22 +429,3 @@ def test_a_table_that_counts_as_free_is_not_overwritten(work, raw):
     host.run("qemu-img", "check", "-r", "all", image)
     good("touch", f"{image}@1:/new")
     host.run("qemu-img", "check", image)
-
-
-@pytest.mark.long
-def test_speed_of_reading(work):
-    """Prints how much longer reading from qcow2 takes than from raw."""
-    os.mkdir(f"{work}/big")
-    images.write_noise(f"{work}/big/noise", 200)
-    raw = images.make_ext4_of(f"{work}/raw.img", f"{work}/big", 300)
-    image = convert(raw, f"{work}/x.qcow2", "qcow2")
-    times = {raw: [], image: []}
-    for _ in range(3):
-        for path, measured in times.items():
-            start = time.monotonic()
-            good("cp", f"{path}:/noise", f"{work}/copy")
-            measured.append(time.monotonic() - start)
-    assert read(f"{work}/copy") == read(f"{work}/big/noise")
-    ratio = sorted(times[image])[1] / sorted(times[raw])[1]
-    print(f"reading 200 MB from qcow2 takes {ratio:.2f} of the time from raw")
-    assert ratio < 5

@@ -21,7 +21,6 @@
 #include "net_links.h"
 #include "wait_for.h"
 
-#define SECONDS 300		/* a guard against hangs */
 #define CALLERS 4
 
 static void expect_reason(int result, int wanted, const char *part)
@@ -274,7 +273,7 @@ static void test_down_and_up(void)
 		CHECK(number >= 0);
 		snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", name);
 		net_up_down_up(name);
-		WAIT_FOR(net_read_file(path, text, sizeof(text)) && !strcmp(text, "1\n"), SECONDS);
+		WAIT_FOR(net_read_file(path, text, sizeof(text)) && !strcmp(text, "1\n"));
 		CHECK_EQUAL(ob_net_remove(number), 0);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);

@@ -107,8 +107,8 @@ def test_components_of_the_network(work):
         LD_LIBRARY_PATH=LIBRARIES)
 
 
-@pytest.mark.parametrize("seconds", [15, pytest.param(900, marks=[pytest.mark.long,
-                                                                  pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("seconds", [15, pytest.param(300, marks=[pytest.mark.long,
+                                                                  pytest.mark.timeout(1200)])])
 def test_connections_come_and_go(work, seconds):
     """2,000 at a time. Memory returns to its level."""
     program = library_program(work, "net_soak_test.c", "client.c")

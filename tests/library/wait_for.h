@@ -16,10 +16,16 @@ static inline double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Waits until the condition holds, at most so many seconds. */
-#define WAIT_FOR(condition, most)                                            \
+/*
+ * Seconds after which a wait is a hang, as GUARD of tests/support/patience.py. No test depends on
+ * speed.
+ */
+#define PATIENCE 300
+
+/* Waits until the condition holds. */
+#define WAIT_FOR(condition)                                                  \
 	do {                                                                 \
-		double end_ = seconds() + (most);                            \
+		double end_ = seconds() + PATIENCE;                          \
 		while (!(condition)) {                                       \
 			CHECK(seconds() < end_ && "in time: " #condition);   \
 			usleep(10000);                                       \

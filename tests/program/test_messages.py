@@ -284,7 +284,8 @@ def deep_tree(work):
                          ids=["kernel", "mke2fs", "vfat"])
 def test_a_tree_that_is_deeper_than_a_path_may_be_long(work, kind, more):
     run("mkfs", kind, f"{work}/image", "--from", deep_tree(work), *more)
-    assert good("find", f"{work}/image:/", "-name", "leaf").out.count("/n") == LEVELS
+    found = good("find", f"{work}/image:/", "-name", "leaf").out
+    assert found.removeprefix(f"{work}/image:").count("/n") == LEVELS
 
 
 @pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660", "romfs", "cramfs"])

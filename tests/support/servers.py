@@ -5,6 +5,7 @@ of the host. Each ends with its block. NFS 3 needs port 111, so it has a network
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -74,10 +75,34 @@ read only = no
 """
 
 
-def free_port() -> int:
+# Sockets whose names reserve ports for this process, as long as it runs.
+_reserved: list = []
+
+
+def is_free(port: int) -> bool:
     with socket.socket() as found:
-        found.bind((HOST, 0))
-        return found.getsockname()[1]
+        try:
+            found.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def free_port() -> int:
+    """A port that stays free until its server binds it: no other run of the tests takes it, and the
+    host gives no port of this range to a client.
+    """
+    for port in random.sample(range(20000, 32000), 200):
+        holder = socket.socket(socket.AF_UNIX)
+        try:
+            holder.bind(f"\0outboard-test-port-{port}")
+        except OSError:
+            holder.close()
+            continue
+        _reserved.append(holder)
+        if is_free(port):
+            return port
+    raise AssertionError("no port is free")
 
 
 def listens(port: int) -> bool:
