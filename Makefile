@@ -52,6 +52,7 @@ demo:
 	@$(BUILD)/setup.sh $(BUILD)/packages-demo.txt
 	@tests/demo $(DEMO_PROGRAM)
 
+test: export MAKE_BEGAN := $(shell date +%s)
 test: program
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)
 	@tests/run
@@ -62,7 +63,7 @@ test-long: program
 
 fuzz: library
 	@$(BUILD)/setup.sh $(TEST_PACKAGES)
-	@FUZZ_SECONDS=$(or $(SECONDS),300) fuzz/run $(TARGETS)
+	@FUZZ_SECONDS=$(or $(SECONDS),120) fuzz/run $(TARGETS)
 
 bench: program
 	@$(MAKE) --no-print-directory PROFILE=base library

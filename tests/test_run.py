@@ -79,8 +79,8 @@ class Repository:
 
     def __init__(self, path):
         self.path = path
-        for name in ("run", "streams.py", "line_lengths.py", "support/__init__.py",
-                     "support/outcomes.py"):
+        for name in ("run", "streams.py", "line_lengths.py", "times_page.py",
+                     "support/__init__.py", "support/outcomes.py"):
             os.makedirs(os.path.dirname(f"{path}/tests/{name}"), exist_ok=True)
             shutil.copy(f"{HERE}/{name}", f"{path}/tests/{name}")
         write(f"{path}/tests/pytest.ini",
@@ -215,6 +215,63 @@ def test_unsteady_tests_pass_and_are_named(repository):
         with open(f"{repository.path}/out/test-results/unsteady.txt", encoding="utf-8") as stream:
             assert text in stream.read().partition(line)[2]
     assert "test_steady" not in summary
+
+
+def unsteady_rows(repository) -> list:
+    with open(f"{repository.path}/tests/unsteady.txt", encoding="utf-8") as stream:
+        return [line.strip() for line in stream if not line.startswith("#")]
+
+
+def test_an_unsteady_test_gets_a_row(repository):
+    """With date, commit and reason. The row alone is no change of a tracked file."""
+    repository.write_tests("test_more.py", STEADY, UNSTEADY)
+    repository.commit()
+    assert failed_parts(repository.run(good=True)) == []
+    (row,) = unsteady_rows(repository)
+    assert re.fullmatch(r"test_more\.py::test_unsteady: \d{4}-\d\d-\d\d, [0-9a-f]{7,}: "
+                        r"AssertionError: the first time", row), row
+
+
+def test_unsteady_for_the_second_time(repository):
+    repository.write_tests("test_more.py", UNSTEADY)
+    write(f"{repository.path}/tests/unsteady.txt",
+          "# rows\ntest_more.py::test_unsteady: 2020-02-02, 0123456: seen before\n")
+    output = repository.run(good=False)
+    assert "unsteady for the second time: test_more.py::test_unsteady" in output
+    assert "FAILED: test_more.py::test_unsteady\n" in output
+    assert len(unsteady_rows(repository)) == 1
+
+
+@pytest.mark.parametrize("name,test", [
+    ("invariants/test_invariants.py", UNSTEADY),
+    ("program/test_crash.py", UNSTEADY),
+    ("program/test_durable.py", UNSTEADY),
+    ("library/test_snapshot.py", UNSTEADY),
+    ("test_more.py", UNSTEADY.replace(
+        "the first time", "a kernel that ran during this test reports\\nWARNING: CPU: 0")),
+])
+def test_failures_that_are_not_repeated(repository, name, test):
+    repository.write_tests(name, STEADY, test)
+    output = repository.run(good=False)
+    assert f"FAILED: {name}::test_unsteady: no repetition excuses it" in output
+    assert "once more, alone" not in output
+
+
+def test_the_times_of_a_run(repository):
+    """Its parts, streams and slowest tests; on committed sources only."""
+    page = f"{repository.path}/docs/lab/test.md"
+    repository.write_tests("test_more.py", STEADY,
+                           "def test_slow():\n    import time\n    time.sleep(1.2)\n")
+    repository.run(good=True)
+    assert not os.path.exists(page)
+    repository.commit()
+    repository.run(good=False, broken="cargo test")
+    with open(page, encoding="utf-8") as stream:
+        lines = stream.read().splitlines()
+    for start in ("Commit ", "| cargo test | FAILED | 0:", "| pytest | passed | 0:",
+                  "| programs | 1 | 0 | 0 | 0 | 0:0", "| others | 2 | 0 | 0 | 0 | 0:0"):
+        assert any(line.startswith(start) for line in lines), (start, lines)
+    assert lines[lines.index("| slowest tests | seconds |") + 2].endswith("test_slow` | 1 |")
 
 
 def test_a_test_that_fails_twice(repository):
