@@ -115,10 +115,11 @@ def initial_files() -> bytes:
                         text=False).stdout
 
 
-def run(script: str, disks, files=(), options=(), timeout=1500) -> str:
+def run(script: str, disks, files=(), options=(), words=(), timeout=1500) -> str:
     """
     Runs a shell script that must succeed, in a directory that has `files`. `disks`: raw images,
-    which it may change; `options`: more words of QEMU's command line. Returns what it wrote.
+    which it may change; `options`: more words of QEMU's command line; `words`: more of the
+    kernel's. Returns what it wrote.
     """
     file, _ = kernel()
     with tempfile.TemporaryDirectory() as directory:
@@ -139,7 +140,8 @@ def run(script: str, disks, files=(), options=(), timeout=1500) -> str:
         done = subprocess.run([
             "qemu-system-x86_64", "-accel", "tcg", "-m", "512", "-nographic", "-no-reboot",
             "-nodefaults", "-serial", "stdio", "-net", "none", "-kernel", file, "-initrd",
-            f"{directory}/root", "-append", f"console=ttyS0 quiet panic=-1 {NO_TIMER_CHECK}",
+            f"{directory}/root", "-append", " ".join(("console=ttyS0 quiet panic=-1",
+                                                      NO_TIMER_CHECK, *words)),
             *drives, *options
         ], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     text = done.stdout.decode(errors="replace").replace("\r\n", "\n")
