@@ -57,7 +57,7 @@ def attempts(component: str, *words, cwd: str, code: int = 1) -> dict:
 def check_shut_in(found: dict) -> None:
     assert found.pop("clone3") == -errno.ENOSYS
     assert found.pop("alive") == 1
-    assert len(found) == 24
+    assert len(found) == 27
     assert {name: result for name, result in found.items() if result not in REFUSED} == {}
 
 
@@ -85,6 +85,15 @@ def test_kernel_code_cannot_get_out_of_a_copy(component, image, work):
     check_shut_in(attempts(component, "cp", "-a", f"{image}:/", inside, cwd=outside))
     assert os.listdir(inside) == []
     assert os.listdir(outside) == ["kept"]
+
+
+@pytest.mark.needs_root
+def test_kernel_code_cannot_open_the_nodes_that_it_makes(component, image, work):
+    """Root copies device nodes, so code inside may make one in the target."""
+    found = attempts(component, "cp", "-a", f"{image}:/", ".", cwd=work)
+    assert os.path.exists(f"{work}/node")
+    # Files of the target are its business.
+    check_shut_in({**found, "create": -errno.EACCES, "unlink": -errno.EACCES})
 
 
 @pytest.mark.needs_root
@@ -135,7 +144,7 @@ def test_kernel_code_cannot_get_out_of_a_script(component, image, work):
 
 # Takes the place of a tool: prints the result of each attempt, then works as the real one would.
 INTRUDER = """#!/usr/bin/python3
-import os, socket, sys
+import ctypes, os, socket, sys
 def attempt(name, what):
     try: what(); print("escape:", name, 0, flush=True)
     except OSError as error: print("escape:", name, -error.errno, flush=True)
@@ -153,7 +162,40 @@ attempt("unix_socket", lambda: socket.socket(socket.AF_UNIX))
 attempt("datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
 attempt("disk", lambda: os.mknod("{work}/disk", 0o60600, os.makedev(7, 0)))
 attempt("image", lambda: open(sys.argv[-1], "r{plus}b").read(1))
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    arguments = [ctypes.c_long(each) for each in (*arguments, *[-1] * 6)[:6]]
+    if libc.syscall(ctypes.c_long(number), *arguments) < 0:
+        raise OSError(ctypes.get_errno(), "")
+for name, (number, *arguments) in {calls}.items():
+    attempt(name, lambda: call(number, *arguments))
 """
+X32 = 0x40000000
+
+
+def host_numbers() -> dict:
+    """Names and numbers of the host's system calls."""
+    with open("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", encoding="ascii") as stream:
+        return {name: int(number)
+                for name, number in re.findall(r"#define __NR_(\w+) (\d+)", stream.read())}
+
+
+def refused_calls() -> dict:
+    """What a tool must not do, by a name: the number of a system call and its first arguments. All
+    others are -1, with which no call does harm.
+    """
+    numbers = host_numbers()
+    with open(f"{HERE}/refused_calls.txt", encoding="ascii") as stream:
+        names = [line.strip() for line in stream if line[0] != "#"]
+    calls = {f"call_{name}": (numbers[name],) for name in names}
+    calls |= {f"x32_{name}": (numbers[name] | X32,) for name in names}
+    for number in (521, 524, 528, 536, 539, 540):
+        calls[f"x32_{number}"] = (number | X32,)
+    for request in (0x5412, 0x541c):  # TIOCSTI, TIOCLINUX
+        calls[f"ioctl_{request:x}"] = (numbers["ioctl"], 0, request)
+    # A new user namespace; without it, -1 is refused for another reason.
+    calls["clone_user"] = (numbers["clone"], 0x10000000)
+    return calls
 
 
 def intrude(work, tool, plus, *words) -> dict:
@@ -163,14 +205,14 @@ def intrude(work, tool, plus, *words) -> dict:
     os.makedirs(programs, exist_ok=True)
     path = os.path.join(programs, tool)
     with open(path, "w", encoding="ascii") as stream:
-        stream.write(INTRUDER.format(work=work, plus=plus))
+        stream.write(INTRUDER.format(work=work, plus=plus, calls=refused_calls()))
     os.chmod(path, 0o755)
     for name in ("secret", "kept"):
         open(os.path.join(work, name), "w").close()
     done = program.run(*words, PATH=f"{programs}:{host.PATH}")
     found = {name: int(result)
              for name, result in re.findall(r"escape: (\w+) (-?\d+)$", done.out, re.MULTILINE)}
-    assert len(found) == 13, str(done)
+    assert set(refused_calls()) < set(found) and len(found) == 13 + len(refused_calls()), str(done)
     return found
 
 
@@ -199,7 +241,10 @@ def test_a_look_cannot_change_the_image(image, work):
 
 def test_without_the_sandbox_tools_get_out(image, work):
     found = intrude(work, "e2fsck", "+", "--no-sandbox", "fsck", image)
+    calls = {name: found.pop(name) for name in refused_calls()}
     assert set(found.values()) == {0}
+    for name in ("call_io_uring_setup", "call_ptrace", "call_unshare", "call_socket", "clone_user"):
+        assert calls[name] != -errno.EPERM, name
 
 
 # ---- outboard hub ----

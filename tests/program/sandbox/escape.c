@@ -13,7 +13,8 @@ enum {
 	HOST_UNLINK = 87, HOST_PTRACE = 101, HOST_PROCESS_VM_READV = 310, HOST_OPENAT = 257,
 	HOST_UNSHARE = 272, HOST_MEMFD_CREATE = 319, HOST_IOCTL = 16, HOST_GETPPID = 110,
 	HOST_MMAP = 9, HOST_IO_URING_SETUP = 425, HOST_OPENAT2 = 437, HOST_CLONE3 = 435,
-	HOST_FCNTL = 72, HOST_EXIT = 60, HOST_BIND = 49, HOST_LISTEN = 50,
+	HOST_FCNTL = 72, HOST_EXIT = 60, HOST_BIND = 49, HOST_LISTEN = 50, HOST_CONNECT = 42,
+	HOST_MKNODAT = 259, HOST_PRLIMIT64 = 302,
 };
 
 /* Any process may read it, and no command of ours has a reason to. */
@@ -48,12 +49,22 @@ static long fork(void)
 	return child;
 }
 
+/* A node of /dev/null, which any host has, opened where root may make one. */
+static long open_node(void)
+{
+	long made = host(HOST_MKNODAT, -100, (long)"node", 0020600, 0x103);
+
+	return made < 0 ? made : host(HOST_OPEN, (long)"node", 2, 0, 0);
+}
+
 static struct dentry *escape_mount(struct file_system_type *type, int flags, const char *device,
 				   void *data)
 {
 	static const char *const arguments[] = { "/bin/true", NULL };
 	static const unsigned char anywhere[16] = { 2 /* AF_INET */ };
+	static const unsigned char port_9[16] = { 2, 0, 0, 9, 127, 0, 0, 1 };
 	long server = host(HOST_SOCKET, 2, 1, 0, 0);
+	unsigned long limits[2];
 	char letter = 'x';
 
 	attempt("alive", host(39, 0, 0, 0, 0) > 0);
@@ -64,6 +75,7 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("socket", server);
 	attempt("bind", host(HOST_BIND, server, (long)anywhere, sizeof(anywhere), 0));
 	attempt("listen", host(HOST_LISTEN, server, 1, 0, 0));
+	attempt("connect", host(HOST_CONNECT, server, (long)port_9, sizeof(port_9), 0));
 	attempt("udp_socket", host(HOST_SOCKET, 2, 2, 0, 0));
 	attempt("raw_socket", host(HOST_SOCKET, 2, 3, 1 /* IPPROTO_ICMP */, 0));
 	attempt("netlink_socket", host(HOST_SOCKET, 16, 3, 0, 0));
@@ -74,6 +86,9 @@ static struct dentry *escape_mount(struct file_system_type *type, int flags, con
 	attempt("receiver_of_events", host(HOST_FCNTL, 0, 8 /* F_SETOWN */, 1, 0));
 	attempt("ptrace", host(HOST_PTRACE, 16 /* PTRACE_ATTACH */, 1, 0, 0));
 	attempt("process_vm_readv", host(HOST_PROCESS_VM_READV, 1, 0, 0, 0));
+	attempt("limits_of_others",
+		host(HOST_PRLIMIT64, host(HOST_GETPPID, 0, 0, 0, 0), 7, 0, (long)limits));
+	attempt("open_node", open_node());
 	attempt("unshare", host(HOST_UNSHARE, 0x10000000 /* CLONE_NEWUSER */, 0, 0, 0));
 	attempt("memfd_create", host(HOST_MEMFD_CREATE, (long)"x", 0, 0, 0));
 	attempt("io_uring_setup", host(HOST_IO_URING_SETUP, 1, 0, 0, 0));

@@ -492,9 +492,8 @@ pub fn apply(sockets: SocketCalls) -> Result<()> {
     apply_filter(&without_clone3()?)
 }
 
-/// Filters the calling thread and the programs that it starts: only calls that are known to be
-/// needless are forbidden.
-pub fn apply_to_programs() -> Result<()> {
+/// The filter for programs: only calls that are known to be needless are forbidden.
+fn for_programs() -> Result<BpfProgram> {
     let user = libc::CLONE_NEWUSER as u64;
     let apart = rule(vec![SeccompCondition::new(0, Qword, MaskedEq(user), user)?])?;
     let mut rules: Rules = NOT_FOR_PROGRAMS
@@ -509,7 +508,12 @@ pub fn apply_to_programs() -> Result<()> {
     others.extend(X32_OWN.iter().map(|own| (own | X32, Vec::new())));
     rules.append(&mut others);
     let refused = SeccompAction::Errno(libc::EPERM as u32);
-    apply_filter(&program(rules, SeccompAction::Allow, refused)?)?;
+    program(rules, SeccompAction::Allow, refused)
+}
+
+/// Filters the calling thread and the programs that it starts.
+pub fn apply_to_programs() -> Result<()> {
+    apply_filter(&for_programs()?)?;
     apply_filter(&without_clone3()?)
 }
 
@@ -541,9 +545,27 @@ pub fn apply_to_all(files: bool, sockets: SocketCalls) -> Result<()> {
 mod tests {
     use super::*;
 
+    const REFUSED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+    /// The half of an argument that a filter loads.
+    fn half(arguments: &[u64], offset: u32) -> u32 {
+        let index = (offset as usize - 16) / 8;
+        let argument = arguments.get(index).copied().unwrap_or_default();
+        (argument >> (offset % 8 * 8)) as u32
+    }
+
     /// Runs a filter as the host does, for a call whose arguments are zeroes. Returns the result
     /// and the number of instructions.
     fn run(filter: &[sock_filter], architecture: u32, number: u32) -> (u32, usize) {
+        run_with(filter, architecture, number, &[])
+    }
+
+    fn run_with(
+        filter: &[sock_filter],
+        architecture: u32,
+        number: u32,
+        arguments: &[u64],
+    ) -> (u32, usize) {
         let (mut at, mut steps, mut loaded) = (0, 0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = filter[at];
@@ -552,7 +574,7 @@ mod tests {
                     loaded = match k {
                         NUMBER => number,
                         ARCHITECTURE => architecture,
-                        _ => 0,
+                        _ => half(arguments, k),
                     };
                     0
                 }
@@ -598,6 +620,105 @@ mod tests {
                     assert_eq!(got, run(&list, architecture, number).0, "{number}");
                 }
             }
+        }
+    }
+
+    /// The host's number of a system call.
+    fn number(name: &str) -> u32 {
+        let header = std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h");
+        let header = header.expect("the headers of the host's kernel");
+        let define = format!("#define __NR_{name} ");
+        let line = header.lines().find_map(|line| line.strip_prefix(&define));
+        line.and_then(|text| text.trim().parse().ok())
+            .expect("a number")
+    }
+
+    /// Against a list that is not made of the rules.
+    #[test]
+    fn tools_may_make_no_call_of_the_list() {
+        let list = include_str!("../../../../tests/program/sandbox/refused_calls.txt");
+        let names: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+        let filter = for_programs().unwrap();
+        let refuses = |number: u32, arguments: &[u64]| {
+            run_with(&filter, ARCHITECTURE_X86_64, number, arguments).0 == REFUSED
+        };
+        for name in &names {
+            assert!(refuses(number(name), &[]), "{name}");
+            assert!(refuses(number(name) | X32 as u32, &[]), "x32 {name}");
+        }
+        assert_eq!(names.len(), NOT_FOR_PROGRAMS.len());
+        for own in [521, 524, 528, 536, 539, 540] {
+            assert!(refuses(own | X32 as u32, &[]), "x32 {own}");
+        }
+        for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+            assert!(refuses(number("ioctl"), &[0, request]), "{request:#x}");
+        }
+        assert!(refuses(number("clone"), &[libc::CLONE_NEWUSER as u64 | 17]));
+        let datagrams = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64];
+        assert!(refuses(number("socketpair"), &datagrams));
+        for (name, arguments) in [("ioctl", [0, libc::TCGETS]), ("clone", [17, 0])] {
+            assert!(!refuses(number(name), &arguments), "{name}");
+        }
+    }
+
+    /// Calls of the process itself that depend on an argument: one that is allowed, one that is
+    /// refused.
+    #[test]
+    fn arguments_decide() {
+        let own = u64::from(std::process::id());
+        let (other, shared) = (own + 1, (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64);
+        let filter = allow_only(rules(false, false, SocketCalls::Nothing).unwrap()).unwrap();
+        for (name, allowed, refused) in [
+            ("prlimit64", [0, 0, 0, 0], [other, 0, 0, 0]),
+            ("kill", [own, 0, 0, 0], [other, 0, 0, 0]),
+            ("tgkill", [own, 0, 0, 0], [other, 0, 0, 0]),
+            ("rt_tgsigqueueinfo", [own, 0, 0, 0], [other, 0, 0, 0]),
+            ("ioctl", [0, libc::TCGETS, 0, 0], [0, libc::TIOCSTI, 0, 0]),
+            (
+                "fcntl",
+                [0, libc::F_GETFL as u64, 0, 0],
+                [0, libc::F_SETOWN as u64, 0, 0],
+            ),
+            (
+                "fcntl",
+                [0, libc::F_SETFL as u64, libc::O_NONBLOCK as u64, 0],
+                [0, libc::F_SETFL as u64, libc::O_ASYNC as u64, 0],
+            ),
+            (
+                "mmap",
+                [
+                    0,
+                    0,
+                    0,
+                    libc::MAP_PRIVATE as u64 | libc::MAP_ANONYMOUS as u64,
+                ],
+                [0, 0, 0, shared],
+            ),
+            ("clone", [libc::CLONE_THREAD as u64, 0, 0, 0], [17, 0, 0, 0]),
+            ("recvmsg", [1, 0, 0, 0], [3, 0, 0, 0]),
+            (
+                "prctl",
+                [libc::PR_SET_NAME as u64, 0, 0, 0],
+                [libc::PR_SET_DUMPABLE as u64, 0, 0, 0],
+            ),
+        ] {
+            let run = |arguments: &[u64]| {
+                run_with(&filter, ARCHITECTURE_X86_64, number(name), arguments).0
+            };
+            assert_eq!(run(&allowed), libc::SECCOMP_RET_ALLOW, "{name}");
+            assert_eq!(run(&refused), REFUSED, "{name}");
+        }
+        for name in [
+            "socket",
+            "connect",
+            "memfd_create",
+            "open",
+            "execve",
+            "fork",
+            "ptrace",
+        ] {
+            let result = run(&filter, ARCHITECTURE_X86_64, number(name)).0;
+            assert_eq!(result, REFUSED, "{name}");
         }
     }
 
