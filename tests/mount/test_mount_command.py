@@ -116,6 +116,19 @@ def test_in_use(ext4):
         assert busy.code == 1 and "busy" in busy.err.lower(), str(busy)
 
 
+def test_lazy(work, ext4):
+    """A mount in use goes at once; its server ends with the last open file."""
+    directory = f"{work}/place"
+    os.mkdir(directory)
+    good("mount", ext4, directory)
+    with open(f"{directory}/file", "wb") as stream:
+        good("umount", "--lazy", directory)
+        assert not is_mounted(directory)
+        stream.write(b"written late")
+    mounts.wait_until_unserved(ext4)
+    assert good("cat", f"{ext4}:/file").raw == b"written late"
+
+
 def wait_until_it_sleeps(process):
     """As a program does between two tries; or until the process has ended."""
     clock_nanosleep = "230 "

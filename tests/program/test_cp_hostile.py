@@ -240,6 +240,24 @@ def test_a_secret_is_never_readable(work):
     assert any("fchmod" not in line for line in calls), calls
 
 
+@pytest.mark.needs_root
+def test_a_copy_has_no_special_bits_before_its_owner(work):
+    """Else anybody could run a set-user-id file of an image as root in between."""
+    program_file = write(f"{work}/tree/program")
+    os.chown(program_file, 1234, 1234)
+    os.chmod(program_file, 0o6755)
+    image = images.make(f"{work}/disk.img", "ext4")
+    good("cp", "-a", f"{work}/tree", f"{image}:/tree")
+    good("cp", "-a", f"{image}:/tree", f"{work}/out",
+         prefix=strace(f"{work}/log", "-e", "trace=openat,openat2,mknodat,fchmod,fchmodat,fchown,"
+                       "fchownat"))
+    calls = [line for line in read(f"{work}/log").decode().splitlines()
+             if '"program"' in line and "O_CREAT" in line]
+    assert calls and all("0600" in line or "0700" in line for line in calls), calls
+    made = os.stat(f"{work}/out/program")
+    assert (made.st_uid, stat.S_IMODE(made.st_mode)) == (1234, 0o6755)
+
+
 # ---- copies that fail ----
 
 

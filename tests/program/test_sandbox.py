@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import subprocess
-import time
 
 import pytest
 
@@ -361,6 +360,15 @@ def statuses(process) -> list:
     return found
 
 
+def memory_limit(process) -> int:
+    with open(f"/proc/{process.pid}/limits", encoding="ascii") as lines:
+        return int(re.search(r"^Max data size +(\d+) ", lines.read(), re.MULTILINE)[1])
+
+
+def namespaces(pid) -> dict:
+    return {kind: os.readlink(f"/proc/{pid}/ns/{kind}") for kind in ("user", "ipc", "uts")}
+
+
 def test_all_threads_have_given_up_their_rights(image, work):
     """While a large file is written to a pipe that nobody reads."""
     big = os.path.join(work, "big")
@@ -369,10 +377,13 @@ def test_all_threads_have_given_up_their_rights(image, work):
     with subprocess.Popen(program.command("cat", f"{image}:/big"),
                           stdout=subprocess.PIPE) as process:
         assert process.stdout.read(65536)
-        time.sleep(0.2)
-        threads = statuses(process)
+        threads = wait_until(lambda: len(found := statuses(process)) > 2 and found,
+                             "there are threads")
+        assert memory_limit(process) == 4 << 30
+        apart, ours = namespaces(process.pid), namespaces("self")
         process.kill()
-    assert len(threads) > 2
+    if host.IS_ROOT:
+        assert all(apart[kind] != ours[kind] for kind in ours), apart
     for thread in threads:
         assert thread["Seccomp"] == "2", thread["Name"]
         assert thread["Seccomp_filters"] == "3", thread["Name"]

@@ -84,3 +84,20 @@ impl PrivateDirectory {
         self.directory.keep()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the umask is: nobody else may look at what a command works on.
+    #[test]
+    fn a_private_directory_is_private() {
+        let parent = tempfile::tempdir().unwrap();
+        let made = PrivateDirectory::new_in(parent.path(), "private-").unwrap();
+        let mode = std::fs::metadata(made.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
+        let path = made.path().to_owned();
+        drop(made);
+        assert!(!path.exists());
+    }
+}
