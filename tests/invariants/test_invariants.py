@@ -94,11 +94,22 @@ def test_v4_interrupting_looks_at_no_task_that_is_gone(work):
 
 @pytest.mark.needs("strace")
 def test_v4_no_host_call(work):
-    """The calling thread asks the host for nothing; a few calls are those of evictions, many on a
-    busy host.
+    """The calling thread asks the host for nothing. Evictions do, and a busy host has many: the
+    quietest of some runs counts.
     """
-    calls, trace = 100_000, os.path.join(work, "trace")
-    done = start(build(work, "null_call_test"), calls, wrapper=("strace", "-f", "-o", trace))
+    program, least = build(work, "null_call_test"), []
+    for _ in range(5):
+        made = host_calls(work, program)
+        if len(made) < 100:
+            return
+        least = min(least or made, made, key=len)
+    pytest.fail(f"{len(least)} host calls:\n{''.join(least[:20])}")
+
+
+def host_calls(work, program) -> list:
+    """The lines of strace about the host calls that a thread makes during 100,000 null calls."""
+    trace = os.path.join(work, "trace")
+    done = start(program, 100_000, wrapper=("strace", "-f", "-o", trace))
     if "PTRACE" in done.stderr or "ptrace" in done.stderr:
         pytest.skip("this host does not let strace trace")
     assert done.returncode == 0, done.stderr
@@ -108,11 +119,10 @@ def test_v4_no_host_call(work):
                   for word in ("begin", "end"))
     thread = lines[begin].split()[0]
     # Lines that begin with --- are signals: the ones that interrupt a vCPU.
-    made = [
+    return [
         line for line in lines[begin + 1:end]
         if line.split()[0] == thread and line.split()[1] != "---"
     ]
-    assert len(made) < calls // 20, f"{len(made)} host calls:\n{''.join(made[:20])}"
 
 
 def test_v7_slow_disk(work):

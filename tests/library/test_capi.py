@@ -227,9 +227,10 @@ def test_threads(work, vcpus, count):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
 
 
-def test_many_threads_at_once(work):
+@pytest.mark.parametrize("threads", [3000, pytest.param(32000, marks=pytest.mark.long)])
+def test_many_threads_at_once(work, threads):
     """More than memory at boot would allow; and one too many gets an error."""
-    run_library_program(work, "many_threads_test", "3000", "200")
+    run_library_program(work, "many_threads_test", str(threads), "200")
 
 
 @pytest.mark.parametrize("vcpus", [1, 2, 4])

@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from support import debian, host, images, program
-from support.pages import Desk, read, sections
+from support.pages import Desk, first_arguments, read, sections
 
 BOOT_SECONDS = 1200
 EXAMPLES = sections("examples.md")
@@ -26,11 +26,8 @@ def code_of(title: str) -> list:
 
 
 def test_each_example_is_code_of():
-    text = read(__file__)
-    assert len(EXAMPLES) == 5
-    for title, blocks in EXAMPLES.items():
-        assert blocks, title
-        assert f'code_of("{title}")' in text, title
+    assert len(EXAMPLES) == 5 and all(EXAMPLES.values())
+    assert first_arguments(__file__, "code_of") == set(EXAMPLES)
 
 
 # ---- a root image ----

@@ -13,7 +13,7 @@ import pytest
 from support import host, images
 from support.checkers import DAMAGE, FSCK
 from support.images import MEGABYTE, contents
-from support.json_output import document
+from support.json_output import document, items
 from support.pairs import pairs
 from support.program import bad, good, run
 
@@ -504,6 +504,16 @@ def test_fstrim(work, kind):
     assert done.code == 0 and "trimmed" in done.out, str(done)
     assert os.stat(image).st_blocks * 512 < with_noise - 50 * MEGABYTE, "the image did not shrink"
     host.run(*FSCK[kind], image)
+
+
+def test_fstrim_of_large_pieces(work):
+    """--minimum leaves free pieces that are smaller."""
+    image = f"{work}/x"
+    good("mkfs", "ext4", image, "--size", "64M")
+    (kept,), (trimmed,) = (items(good("fstrim", "--json", *words, image))
+                           for words in (("--minimum", "7M"), ()))
+    # A group has 8 MB. The first one has the tables of inodes, too.
+    assert 32 * MEGABYTE < kept["bytes"] < trimmed["bytes"]
 
 
 def test_fstrim_of_what_cannot(work):

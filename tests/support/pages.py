@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Pages of docs/, and a place to run the examples that are printed there."""
 
+import ast
 import os
 import re
 import subprocess
@@ -29,6 +30,18 @@ def sections(page: str) -> dict:
         title, text = section.split("\n", 1)
         found[title] = [code for language, code in blocks(text) if language == "sh"]
     return found
+
+
+def first_arguments(file: str, function: str) -> set:
+    """The text that calls of a function in a Python file begin with."""
+    return {node.args[0].value for node in ast.walk(ast.parse(read(file)))
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == function
+            and node.args and isinstance(node.args[0], ast.Constant)}
+
+
+def kernel_log_of_tests() -> dict:
+    """The variable that has kernels write warnings where conftest.py finds them."""
+    return {name: value for name, value in os.environ.items() if name == "OUTBOARD_LOG_FILE"}
 
 
 class Desk:
@@ -64,7 +77,7 @@ class Desk:
         self.give()
         variables = {"PATH": f"{self.directory}/bin:{host.PATH}", "HOME": self.directory,
                      "TMPDIR": self.directory, "XDG_CACHE_HOME": f"{self.directory}/cache",
-                     "LC_ALL": "C.UTF-8", **variables}
+                     "LC_ALL": "C.UTF-8", **kernel_log_of_tests(), **variables}
         done = subprocess.run([*self.user, "sh", "-euc", code], env=variables, cwd=self.directory,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
                               check=False)

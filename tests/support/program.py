@@ -92,7 +92,7 @@ def run(*words, vcpus=None, timeout=120, cwd=None, prefix=(), **variables) -> Re
 
 
 def good(*words, **options) -> Result:
-    """A run that must succeed and say nothing on standard error."""
+    """A run that must succeed. It may print notes on standard error."""
     result = run(*words, **options)
     assert result.code == 0, str(result)
     return result

@@ -147,7 +147,9 @@ def read_independently(recipe, image, tree, directory, work):
     recipe.read(image, directory, tree)
     expected, actual = contents(tree), contents(directory)
     wrong = [path for path, content in actual.items() if expected.get(path) != content]
-    assert actual and not wrong, f"{recipe.read_by} reads other bytes in {wrong[:10]}"
+    assert not wrong, f"{recipe.read_by} reads other bytes in {wrong[:10]}"
+    missing = sorted(set(expected) - set(actual))
+    assert not missing, f"{recipe.read_by} does not see {missing[:10]}"
     return True
 
 

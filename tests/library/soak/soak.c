@@ -181,8 +181,9 @@ static void receive_turn(struct worker *worker)
 					BLOCK - done);
 
 		/* When memory is short, Linux resets connections whose other side is closed. */
-		if (!part || (part < 0 && errno == ECONNRESET && atomic_load(&over)))
+		if (atomic_load(&over) && (!part || (part < 0 && errno == ECONNRESET)))
 			return;
+		CHECK(part);
 		if (good(part, "receive"))
 			done += (size_t)part;
 	}
