@@ -71,14 +71,16 @@ static bool configure(int context, unsigned int command, const char *key, const 
 /* The root of a new tmpfs without a size limit: RAM has its own. */
 static int mount_tmpfs(void)
 {
-	int context = (int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC), root = -1;
+	int context = ob_platform_descriptor((int)syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC));
+	int root = -1;
 
 	if (context < 0)
 		return -1;
 	if (configure(context, FSCONFIG_SET_STRING, "huge", "always") &&
 	    configure(context, FSCONFIG_SET_STRING, "size", "0") &&
 	    configure(context, FSCONFIG_CMD_CREATE, NULL, NULL))
-		root = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0);
+		root = ob_platform_descriptor((int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC,
+							   0));
 	raw_close(context);
 	return root;
 }

@@ -25,7 +25,7 @@ static uint32_t processor_count(void)
 	return online > 0 ? (uint32_t)online : 1;
 }
 
-static uint64_t memory_size(void)
+uint64_t ob_platform_memory_host(void)
 {
 	struct sysinfo info;
 
@@ -38,7 +38,7 @@ void ob_host_info(struct ob_host *host, struct ob_info *info)
 {
 	*info = (struct ob_info) {
 		.features = host->ram.is_shared ? OB_HOST_RAM_IS_PINNED : 0,
-		.memory = memory_size(),
+		.memory = ob_platform_memory_host(),
 		.processors = processor_count(),
 		.windows = {
 			[OB_REGION_VMALLOC] = VMALLOC_BYTES,

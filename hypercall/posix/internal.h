@@ -20,6 +20,21 @@
  */
 #define OB_PREEMPT_SIGNAL SIGURG
 
+/*
+ * descriptor.c: occupies those of the numbers 0 to 2 that are free, for ever, by descriptors that
+ * can be neither read nor written. For libraries that make descriptors of their own.
+ */
+void ob_posix_occupy_standard(void);
+
+/*
+ * log.c: writes a last message to standard error. Works in a signal handler. Waits for a reader for
+ * some seconds, not for ever.
+ */
+void ob_posix_print(const char *text);
+
+/* limits.c: most bytes of a file that this process may write. */
+uint64_t ob_posix_file_most(void);
+
 /* console.c */
 void ob_posix_set_log(struct ob_host *host, ob_platform_log *log, void *context);
 

@@ -19,9 +19,14 @@ static uint64_t limit_of(__rlimit_resource_t resource)
 	return limit.rlim_cur;
 }
 
-uint64_t ob_platform_memory_most(void)
+uint64_t ob_posix_file_most(void)
 {
 	return limit_of(RLIMIT_FSIZE);
+}
+
+uint64_t ob_platform_memory_most(void)
+{
+	return ob_posix_file_most();
 }
 
 bool ob_platform_limits_describe(uint64_t address_space, char *text, size_t size)
@@ -30,8 +35,11 @@ bool ob_platform_limits_describe(uint64_t address_space, char *text, size_t size
 	size_t used = 0;
 
 	if (space < address_space)
-		used = (size_t)snprintf(text, size, "address space %llu KB (ulimit -v)",
-					(unsigned long long)space >> 10);
+		used = (size_t)snprintf(text, size,
+					"address space %llu KB (ulimit -v), and a kernel "
+					"needs %llu GB",
+					(unsigned long long)space >> 10,
+					(unsigned long long)(address_space >> 30) + 1);
 	if (data < DATA_PLENTY && used < size)
 		used += (size_t)snprintf(text + used, size - used, "%sdata %llu KB (ulimit -d)",
 					 used ? ", " : "", (unsigned long long)data >> 10);

@@ -32,11 +32,11 @@ static int seal_size(int fd)
 /* Puts a memfd of the region's size behind the reserved range. */
 int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram)
 {
-	int fd = memfd_create("outboard-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = raw_memfd("outboard-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
 	void *got;
 
 	if (fd < 0)
-		return -ENOMEM;
+		return -errno;
 	if (ftruncate(fd, (off_t)ram->size) || (host->ram.is_shared && seal_size(fd)))
 		goto fail;
 	got = mmap((void *)ram->address, ram->size, PROT_READ | PROT_WRITE,
@@ -46,8 +46,9 @@ int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ra
 	host->ram.fd = fd;
 	return 0;
 fail:
+	error = -errno;
 	raw_close(fd);
-	return -ENOMEM;
+	return error;
 }
 
 /* The descriptor of the file that has this page. */

@@ -10,6 +10,9 @@
  *
  * Results and errno are those of the functions of the same name. tests/library/test_cancel.py
  * compares the imports of all objects with the list of cancellation points.
+ *
+ * Functions that make descriptors give none of the numbers 0 to 2 (descriptor.c). The C library's
+ * own functions would: the same test looks for them.
  */
 #ifndef OUTBOARD_POSIX_RAW_H
 #define OUTBOARD_POSIX_RAW_H
@@ -18,6 +21,7 @@
 #include <poll.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -25,9 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <outboard/platform.h>
+
 static inline int raw_openat(int directory, const char *path, int flags, mode_t mode)
 {
-	return (int)syscall(SYS_openat, directory, path, flags, mode);
+	return ob_platform_descriptor((int)syscall(SYS_openat, directory, path, flags, mode));
 }
 
 static inline int raw_open(const char *path, int flags)
@@ -136,10 +142,8 @@ static inline ssize_t raw_recv(int fd, void *bytes, size_t size, int flags)
 	return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
 }
 
-static inline ssize_t raw_recvmsg(int fd, struct msghdr *message, int flags)
-{
-	return syscall(SYS_recvmsg, fd, message, flags);
-}
+/* Descriptors that come with the message are closed on exec. One of them is -1 if it was lost. */
+ssize_t raw_recvmsg(int fd, struct msghdr *message, int flags);
 
 static inline int raw_connect(int fd, const void *address, uint32_t size)
 {
@@ -148,7 +152,40 @@ static inline int raw_connect(int fd, const void *address, uint32_t size)
 
 static inline int raw_accept(int fd, int flags)
 {
-	return (int)syscall(SYS_accept4, fd, NULL, NULL, flags);
+	return ob_platform_descriptor((int)syscall(SYS_accept4, fd, NULL, NULL, flags));
+}
+
+static inline int raw_socket(int family, int type, int protocol)
+{
+	return ob_platform_descriptor((int)syscall(SYS_socket, family, type, protocol));
+}
+
+static inline int raw_eventfd(void)
+{
+	return ob_platform_descriptor((int)syscall(SYS_eventfd2, 0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+static inline int raw_epoll(void)
+{
+	return ob_platform_descriptor((int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC));
+}
+
+static inline int raw_memfd(const char *name, unsigned int flags)
+{
+	return ob_platform_descriptor((int)syscall(SYS_memfd_create, name, flags));
+}
+
+/* descriptor.c: moves both of a new pair. If one cannot move, both are closed: -1. */
+int raw_pair(int pair[2]);
+
+static inline int raw_socketpair(int type, int pair[2])
+{
+	return syscall(SYS_socketpair, AF_UNIX, type, 0, pair) ? -1 : raw_pair(pair);
+}
+
+static inline int raw_pipe(int pair[2], int flags)
+{
+	return syscall(SYS_pipe2, pair, flags) ? -1 : raw_pair(pair);
 }
 
 /* The time-out is in milliseconds; -1: none. */
@@ -162,7 +199,13 @@ static inline int raw_poll(struct pollfd *fds, nfds_t count, int timeout)
 /* Copies a descriptor to a number of at least `least`, closed on exec. */
 static inline int raw_dup_above(int fd, int least)
 {
-	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
+	return ob_platform_descriptor((int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least));
+}
+
+/* Copies a descriptor, closed on exec. */
+static inline int raw_dup(int fd)
+{
+	return raw_dup_above(fd, STDERR_FILENO + 1);
 }
 
 static inline pid_t raw_waitpid(pid_t child, int *status, int options)

@@ -67,8 +67,8 @@ static int keep(struct ob_host *host, int fd)
 
 int ob_host_socket_open(struct ob_host *host, uint32_t family, uint32_t type, uint32_t protocol)
 {
-	return keep(host, socket((int)family, (int)type | SOCK_NONBLOCK | SOCK_CLOEXEC,
-				 (int)protocol));
+	return keep(host, raw_socket((int)family, (int)type | SOCK_NONBLOCK | SOCK_CLOEXEC,
+				     (int)protocol));
 }
 
 int ob_host_socket_accept(struct ob_host *host, uint32_t socket)

@@ -10,7 +10,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include "internal.h"
@@ -144,8 +143,8 @@ int ob_host_sockets_begin(struct ob_host *host)
 	sockets->moved = sockets->taken = 0;
 	sockets->stopping = false;
 	sockets->first = first_socket();
-	sockets->epoll = epoll_create1(EPOLL_CLOEXEC);
-	sockets->stop = sockets->epoll < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	sockets->epoll = raw_epoll();
+	sockets->stop = sockets->epoll < 0 ? -1 : raw_eventfd();
 	error = start(host);
 	if (error) {
 		close_descriptors(sockets);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include <outboard/platform.h>
 #include <outboard/syscalls.h>
 
 #include "local.h"
@@ -119,7 +120,7 @@ static struct helper *new_helper(void)
 		return NULL;
 	pthread_mutex_init(&helper->mutex, NULL);
 	pthread_cond_init(&helper->changed, NULL);
-	helper->host_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	helper->host_event = ob_platform_descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	helper->kernel_event = (int)ob_sys_eventfd2(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (helper->host_event < 0 || helper->kernel_event < 0)
 		error = errno;

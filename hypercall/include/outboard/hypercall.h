@@ -301,6 +301,7 @@ enum ob_block_operation {
 	OB_BLOCK_DISCARD,		/* contents become undefined, space goes to the host */
 	OB_BLOCK_WRITE_ZEROES,
 	OB_BLOCK_FLUSH_WRITE,		/* a FLUSH, and a WRITE when that has succeeded */
+	OB_BLOCK_ALLOCATE_ZEROES,	/* as WRITE_ZEROES; the host keeps room for the range */
 };
 
 struct ob_block_segment {
@@ -309,6 +310,9 @@ struct ob_block_segment {
 };
 
 /*
+ * When a FLUSH, or a request with `force_unit_access`, has failed because data may be lost, all
+ * later ones of that disk fail. A host may report such a loss only once.
+ *
  * A FLUSH_WRITE covers what a FLUSH would: the writes that were completed before it was submitted.
  * If the flush fails, the platform writes nothing, and the result is the error of the flush.
  * `force_unit_access`, `offset`, `length` and `segments` belong to the write. So without

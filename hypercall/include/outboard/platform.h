@@ -91,6 +91,15 @@ void ob_platform_share_memory(struct ob_host *host, bool is_shared);
 /* Most bytes of memory that a kernel may have: RAM is a file, and the process may have a limit. */
 uint64_t ob_platform_memory_most(void);
 
+/* Bytes of memory of the whole host. */
+uint64_t ob_platform_memory_host(void);
+
+/*
+ * Bytes of memory that the limits of this process's cgroups leave it; UINT64_MAX: there are none. A
+ * sandbox may hide them: then the answer is that of the last call before.
+ */
+uint64_t ob_platform_memory_left(void);
+
 /*
  * Names the limits of the process that leave too little for a kernel that wants this much address
  * space. False: there is no such limit.
@@ -197,8 +206,9 @@ const char *ob_platform_components_problem(void);
 
 struct ob_platform_served {
 	/*
-	 * Carries out a request that is inside the disk and allowed on it. May block. Several
-	 * threads call it at once. Returns 0 or -errno.
+	 * Carries out a READ, WRITE, FLUSH, DISCARD or WRITE_ZEROES that is inside the disk and
+	 * allowed on it, without `force_unit_access`: the platform asks for a flush then. May
+	 * block. Several threads call it at once. Returns 0 or -errno.
 	 */
 	int (*perform)(void *context, const struct ob_block_request *request);
 	/* The disk is closed: the last call with this context. */
@@ -278,6 +288,13 @@ void ob_platform_serve_net_end(struct ob_serve *server);
 /* ---- files -------------------------------------------------------------- */
 
 /*
+ * POSIX: takes a new descriptor, and returns it or, in the place of 0, 1 or 2, a copy with a higher
+ * number that is closed on exec. -1 stays, with its errno. If there is no other number: -1, and the
+ * descriptor is closed. Does not block.
+ */
+int ob_platform_descriptor(int fd);
+
+/*
  * Locks a file that is a disk against other users of this library and against QEMU, as long as its
  * open file description lives. -EBUSY: another user has it. A file system without such locks is no
  * error. Does not block.
@@ -296,8 +313,11 @@ void ob_platform_file_free(void *bytes, uint64_t size);
 /* Opens a file that lines of the log are appended to. -1: it cannot be opened. */
 int ob_platform_log_open(const char *path);
 void ob_platform_log_close(int handle);
-/* Writes the prefix, the line and a line feed in one piece. For signal handlers, too. */
+/*
+ * Writes the prefix, the line and a line feed in one piece, and does not wait for a reader. False:
+ * the line is lost. For signal handlers, too.
+ */
 #define OB_PLATFORM_STANDARD_ERROR 2
-void ob_platform_log_write(int handle, const char *prefix, const char *line, uint64_t length);
+bool ob_platform_log_write(int handle, const char *prefix, const char *line, uint64_t length);
 
 #endif

@@ -33,10 +33,10 @@
 /* A host may insist that such a file is never executable. Older hosts do not know the flag. */
 static int new_file(const char *name)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	int fd = raw_memfd(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
 
 	if (fd < 0 && errno == EINVAL)
-		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = raw_memfd(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return fd;
 }
 

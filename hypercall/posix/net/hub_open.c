@@ -149,7 +149,7 @@ static int receive_answer(int opener)
 			.msg_control = control.bytes, .msg_controllen = sizeof(control.bytes),
 		};
 
-		got = raw_recvmsg(opener, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+		got = raw_recvmsg(opener, &message, MSG_WAITALL);
 		part = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	} while (got < 0 && errno == EINTR);
 	if (got != sizeof(error))

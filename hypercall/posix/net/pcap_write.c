@@ -170,7 +170,7 @@ static int open_path(const char *path)
 	int fd;
 
 	if (sscanf(path, "fd:%u%c", &number, &end) == 1)
-		fd = raw_dup_above((int)number, 3);
+		fd = raw_dup((int)number);
 	else
 		/* Captures contain other people's data. */
 		fd = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |

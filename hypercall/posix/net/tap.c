@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include "../internal.h"
 #include "../raw.h"
@@ -121,10 +120,10 @@ static int open_events(struct ob_tap_queue *queue)
 {
 	int error;
 
-	queue->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	queue->event = raw_eventfd();
 	if (queue->event < 0)
 		return -errno;
-	queue->waiting = epoll_create1(EPOLL_CLOEXEC);
+	queue->waiting = raw_epoll();
 	if (queue->waiting < 0)
 		return -errno;
 	error = watch(queue, queue->event, EPOLLIN);

@@ -125,7 +125,7 @@ static uint64_t find_offloads(struct ob_tap *tap)
 /* Asks about the interface of that name in this process's network namespace. 0 or -errno. */
 static int query(const char *name, unsigned long command, struct ifreq *request)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = raw_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int result;
 
 	if (fd < 0)
@@ -303,7 +303,7 @@ static int use_descriptor(const struct opening *opening, unsigned int index, int
 	struct ifreq request = { 0 };
 	int flags;
 
-	queue->fd = raw_fcntl(number, F_DUPFD_CLOEXEC, 0);
+	queue->fd = raw_dup(number);
 	if (queue->fd < 0)
 		return fail_descriptor(opening, number, -errno, strerror(errno));
 	if (ioctl(queue->fd, TUNGETIFF, &request))

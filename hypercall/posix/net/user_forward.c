@@ -196,7 +196,7 @@ static int try_to_bind(const struct ob_user_forward *forward, int family)
 	int type = (forward->udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC;
 	struct sockaddr_storage address;
 	socklen_t length = ob_user_forward_address(forward, family, &address);
-	int fd = socket(family, type, 0);
+	int fd = raw_socket(family, type, 0);
 	int one = 1, result;
 
 	if (fd < 0)

@@ -221,8 +221,8 @@ static int make_pair(int pair[2], bool stream)
 {
 	int result;
 
-	if (stream ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)
-		   : pipe2(pair, O_CLOEXEC))
+	if (stream ? raw_socketpair(SOCK_STREAM | SOCK_CLOEXEC, pair)
+		   : raw_pipe(pair, O_CLOEXEC))
 		return -errno;
 	result = move_up(pair);
 	if (result)

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "clock.h"
 #include "deliver.h"
@@ -489,7 +488,7 @@ static struct slirp *new_slirp(struct ob_host *host, struct ob_net_port *port,
 	slirp->host = host;
 	slirp->port = port;
 	slirp->library = ob_slirp_load();
-	slirp->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	slirp->event = raw_eventfd();
 	if (slirp->event < 0 || ob_net_ring_init(&slirp->frames, OB_USER_BACKLOG_BYTES)) {
 		free_slirp(slirp);
 		return NULL;
@@ -513,6 +512,8 @@ int ob_user_slirp_open(struct ob_host *host, struct ob_net_port *port,
 
 	if (!ob_slirp_load())
 		return -ENOENT;
+	/* libslirp makes sockets by itself. */
+	ob_posix_occupy_standard();
 	slirp = new_slirp(host, port, options);
 	if (!slirp) {
 		snprintf(error, error_size, "net user: libslirp cannot start: no memory, or no "

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "../raw.h"
@@ -129,8 +128,7 @@ static void work(void *argument)
 		raw_ppoll(fds, 2, NULL);
 		if (!fds[0].revents || is_stopping(s))
 			continue;
-		s->socket = (int)syscall(SYS_accept4, s->listener, NULL, NULL,
-					 SOCK_CLOEXEC | SOCK_NONBLOCK);
+		s->socket = raw_accept(s->listener, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (s->socket >= 0)
 			serve(s);
 	}
@@ -141,7 +139,7 @@ static void work(void *argument)
 /* A socket that a process left behind when it ended. */
 static bool is_abandoned(const struct sockaddr_un *address)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = raw_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool refused = raw_connect(fd, (const struct sockaddr *)address, sizeof(*address)) &&
 		       errno == ECONNREFUSED;
 	struct stat file;
@@ -174,7 +172,7 @@ static int listen_at(struct ob_serve *s, char *error, size_t size)
 			 "characters", s->path, sizeof(address.sun_path) - 1);
 		return -ENAMETOOLONG;
 	}
-	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->listener = raw_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	result = s->listener < 0 ? -errno : bind_to(s->listener, &address);
 	if (!result && (chmod(s->path, 0600) || listen(s->listener, WAITING_MOST))) {
 		result = -errno;
@@ -259,7 +257,7 @@ static struct ob_serve *new_server(const struct ob_platform_serve *from)
 	s->log_context = from->context;
 	s->listener = s->opener = s->socket = -1;
 	forget_front_end(s);
-	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->event = raw_eventfd();
 	s->hub = strdup(from->hub);
 	s->path = strdup(from->socket);
 	if (s->event >= 0 && s->hub && s->path)
@@ -320,7 +318,7 @@ int ob_platform_serve_net_start(struct ob_serve *s, int opener, char *error, siz
 	int result = 0;
 
 	if (opener >= 0) {
-		s->opener = raw_dup_above(opener, 0);
+		s->opener = raw_dup(opener);
 		result = s->opener < 0 ? -errno : 0;
 	}
 	if (!result)

@@ -144,8 +144,7 @@ static const char *receive(struct ob_serve *s, struct message *message, void *by
 			.msg_iov = &piece, .msg_iovlen = 1,
 			.msg_control = control.bytes, .msg_controllen = sizeof(control.bytes),
 		};
-		ssize_t got = syscall(SYS_recvmsg, s->socket, &header,
-				      MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		ssize_t got = raw_recvmsg(s->socket, &header, MSG_DONTWAIT);
 
 		if (got > 0) {
 			take_fds(message, &header);

@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 #include "../raw.h"
 #include "../regions.h"
@@ -603,12 +602,12 @@ static struct vhost_user *new_vhost_user(struct ob_host *host, const struct ob_p
 
 static int open_events(struct vhost_user *v)
 {
-	v->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	v->event = raw_eventfd();
 	if (v->event < 0)
 		return -errno;
 	for (unsigned int i = 0; i < queue_count(v); i++) {
-		v->queues[i].kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		v->queues[i].call = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		v->queues[i].kick = raw_eventfd();
+		v->queues[i].call = raw_eventfd();
 		if (v->queues[i].kick < 0 || v->queues[i].call < 0)
 			return -errno;
 	}

@@ -62,7 +62,7 @@ static int open_socket(struct ob_vhost_session *session, const char *path)
 		return ob_vhost_fail(session, -ENAMETOOLONG,
 				     "the path of a socket has at most %zu characters",
 				     sizeof(address.sun_path) - 1);
-	session->socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	session->socket = raw_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (session->socket < 0)
 		return ob_vhost_fail(session, -errno, "no socket: %s", strerror(errno));
 	if (!raw_connect(session->socket, (struct sockaddr *)&address, sizeof(address)))

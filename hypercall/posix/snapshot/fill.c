@@ -12,6 +12,7 @@ int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region 
 {
 	for (int i = 0; i < OB_REGIONS; i++) {
 		const struct ob_posix_region *r = &regions[i];
+		int error = 0;
 
 		if (!r->size)
 			continue;
@@ -19,10 +20,12 @@ int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region 
 			ob_host_regions_release(host);
 			return -EBUSY;
 		}
-		if (i == OB_REGION_RAM && ob_posix_ram_populate(host, r)) {
+		if (i == OB_REGION_RAM)
+			error = ob_posix_ram_populate(host, r);
+		if (error) {
 			munmap((void *)r->address, r->size);
 			ob_host_regions_release(host);
-			return -ENOMEM;
+			return error;
 		}
 		host->regions[i] = *r;
 	}

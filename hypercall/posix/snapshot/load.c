@@ -98,12 +98,11 @@ static int fill_all(struct ob_host *host, const struct ob_snapshot_header *heade
 static __attribute__((noreturn)) void end_half_loaded(struct ob_host *host, int error)
 {
 	char line[256];
-	int length = snprintf(line, sizeof(line),
-			      "outboard: the snapshot %.96s cannot be mapped, and is removed: "
-			      "%.96s\n",
-			      host->snapshot.name, strerror(-error));
 
-	raw_write(STDERR_FILENO, line, (size_t)length);
+	snprintf(line, sizeof(line),
+		 "outboard: the snapshot %.96s cannot be mapped, and is removed: %.96s\n",
+		 host->snapshot.name, strerror(-error));
+	ob_posix_print(line);
 	abort();
 }
 
