@@ -7,10 +7,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <outboard/gate.h>
 #include <outboard/outboard.h>
 
+#include "error.h"
 #include "instance.h"
 
 _Static_assert(OB_DISK_READ_ONLY == OB_BLOCK_READ_ONLY, "flags are passed on as they are");
@@ -75,7 +77,7 @@ static int perform(void *context, const struct ob_block_request *request)
 						      request->length);
 		break;
 	}
-	return error || !request->force_unit_access ? error : disk->operations.flush(disk->context);
+	return error;
 }
 
 static void closed(void *context)
@@ -92,30 +94,79 @@ static uint32_t sector_size(const struct ob_disk_config *config)
 	return config->sector_size ? config->sector_size : DEFAULT_SECTOR_SIZE;
 }
 
+static int refuse(const char *reason)
+{
+	return ob_error_set(OB_ERROR_DISK, -EINVAL, "struct ob_disk_config: %s", reason);
+}
+
 static int check_operations(const struct ob_disk_config *config)
 {
 	const struct ob_disk_operations *operations = config->operations;
 
-	if (config->path || operations->size != sizeof(*operations) || !operations->read)
-		return -EINVAL;
+	if (config->path)
+		return refuse("path and operations exclude each other");
+	if (operations->size != sizeof(*operations))
+		return refuse("the operations have another size: recompile the program");
+	if (!operations->read)
+		return refuse("the operations have no read");
 	if (!(config->flags & OB_DISK_READ_ONLY) && (!operations->write || !operations->flush))
-		return -EINVAL;
+		return refuse("the operations have no write or no flush: use OB_DISK_READ_ONLY");
 	if (config->capacity < sector_size(config) || config->capacity > CAPACITY_MOST)
-		return -EINVAL;
-	return !operations->discard == !operations->write_zeroes ? 0 : -EINVAL;
+		return refuse("capacity is less than a sector, or more than INT64_MAX");
+	if (!operations->discard != !operations->write_zeroes)
+		return refuse("discard and write_zeroes belong together");
+	return 0;
 }
 
 static int check(const struct ob_disk_config *config)
 {
-	if (!config || config->size != sizeof(*config))
-		return -EINVAL;
+	if (!config)
+		return refuse("it is NULL");
+	if (config->size != sizeof(*config))
+		return refuse("it has another size: recompile the program");
 	if (config->flags & ~(OB_DISK_READ_ONLY | OB_DISK_NO_LOCK))
-		return -EINVAL;
+		return refuse("flags: use OB_DISK_READ_ONLY, OB_DISK_NO_LOCK or 0");
 	if (config->sector_size && config->sector_size != 512 && config->sector_size != 4096)
-		return -EINVAL;
+		return refuse("sector_size: use 512, 4096 or 0");
 	if (config->operations)
 		return check_operations(config);
-	return config->path ? 0 : -EINVAL;
+	return config->path ? 0 : refuse("it has neither path nor operations");
+}
+
+/* What an error means for a disk, where strerror() says less. */
+static const char *meaning(int error)
+{
+	switch (error) {
+	case -EBUSY:
+		return "it is in use by another program, or is a disk of this one already";
+	case -EROFS:
+		return "it can only be read: use OB_DISK_READ_ONLY";
+	case -EFBIG:
+		return "it is larger than files of this process may be (ulimit -f)";
+	case -EINVAL:
+		return "the descriptor has O_APPEND or O_DIRECT, or the device has larger sectors";
+	case -ENOTBLK:
+		return "it is neither a regular file nor a block device";
+	case -ENODEV:
+		return "no kernel runs";
+	default:
+		return strerror(-error);
+	}
+}
+
+/* Notes why the disk was not added, if it was not. Returns the result. */
+static int explain(const struct ob_disk_config *config, int result)
+{
+	if (result >= 0)
+		return result;
+	return ob_error_set(OB_ERROR_DISK, result, "%s: %s",
+			    config->path ? config->path : "the disk of the program's operations",
+			    meaning(result));
+}
+
+const char *ob_disk_error(void)
+{
+	return ob_error_text(OB_ERROR_DISK);
 }
 
 static int add_served(struct ob_instance *instance, const struct ob_disk_config *config,
@@ -164,20 +215,24 @@ int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *co
 {
 	struct ob_disk_parameters parameters;
 	char unwanted[32];
-	int error = instance ? check(config) : -EINVAL;
+	int error;
 
+	ob_error_clear(OB_ERROR_DISK);
+	if (!instance)
+		return ob_error_set(OB_ERROR_DISK, -EINVAL, "no instance");
+	error = check(config);
 	if (error)
 		return error;
 	if (!name)
 		name = unwanted;
 	if (config->operations)
-		return add_served(instance, config, name);
+		return explain(config, add_served(instance, config, name));
 	parameters = (struct ob_disk_parameters){
 		.path = config->path,
 		.flags = config->flags,
 		.sector_size = config->sector_size,
 	};
-	return ob_upcall(instance, disk_add)(&parameters, name);
+	return explain(config, ob_upcall(instance, disk_add)(&parameters, name));
 }
 
 int ob_file_lock(int fd, int exclusive)
@@ -192,7 +247,15 @@ void ob_file_unlock(int fd)
 
 int ob_disk_remove_on(struct ob_instance *instance, int disk)
 {
+	int error;
+
+	ob_error_clear(OB_ERROR_DISK);
 	if (!instance)
-		return -EINVAL;
-	return disk < 0 ? -ENOENT : ob_upcall(instance, disk_remove)((uint32_t)disk);
+		return ob_error_set(OB_ERROR_DISK, -EINVAL, "no instance");
+	error = disk < 0 ? -ENOENT : ob_upcall(instance, disk_remove)((uint32_t)disk);
+	if (!error)
+		return 0;
+	return ob_error_set(OB_ERROR_DISK, error, "disk %d: %s", disk,
+			    error == -EBUSY ? "it is open or mounted" :
+			    error == -ENOENT ? "there is no such disk" : strerror(-error));
 }

@@ -69,6 +69,7 @@ static int table_insert(struct ob_host *host, const struct ob_disk *open)
 		place = slot(host, number);
 	}
 	*place = *open;
+	pthread_rwlock_init(&place->reporters, NULL);
 	return (int)number;
 }
 
@@ -146,4 +147,5 @@ void ob_posix_block_forked(struct ob_host *host)
 	pthread_mutex_init(&host->disks.mutex, NULL);
 	ob_block_queue_forked(host);
 	ob_block_served_forked(host);
+	ob_disk_locks_forked();
 }

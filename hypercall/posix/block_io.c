@@ -29,7 +29,7 @@
 
 int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request)
 {
-	if (request->operation > OB_BLOCK_FLUSH_WRITE)
+	if (request->operation > OB_BLOCK_ALLOCATE_ZEROES)
 		return -EOPNOTSUPP;
 	if (request->operation == OB_BLOCK_FLUSH)
 		return 0;
@@ -87,13 +87,17 @@ static int transfer(const struct ob_disk *disk, const struct ob_block_request *r
 	struct position at = { 0 };
 	struct iovec batch[BATCH];
 
+	if (disk->checks_append && request->operation == OB_BLOCK_WRITE &&
+	    raw_fcntl(disk->fd, F_GETFL, 0) & O_APPEND)
+		return -EIO;
 	while (at.done < request->length) {
 		off_t offset = (off_t)(request->offset + at.done);
 		int count = next_batch(request, &at, batch);
 		ssize_t bytes;
 
 		if (request->operation == OB_BLOCK_WRITE)
-			bytes = raw_pwritev2(disk->fd, batch, count, offset, flags);
+			bytes = raw_pwritev2(disk->fd, batch, count, offset,
+					     flags | disk->write_flags);
 		else
 			bytes = raw_preadv2(disk->fd, batch, count, offset, flags);
 		if (bytes < 0 && errno == EINTR)
@@ -136,6 +140,66 @@ static bool is_durable(const struct ob_disk *disk)
 	return durable == __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
 }
 
+/* ---- lost data ------------------------------------------------------------ */
+
+/*
+ * When the host could not write data back, it reports that once, and has dropped the data. From
+ * then on no flush of this disk succeeds, because it would claim that the data are durable.
+ *
+ * The one call that gets the report may be a flush or a durable write, about any data of the file.
+ * So a call that succeeds waits for those that ran beside it: one of them may have got the report.
+ */
+static int lost(const struct ob_disk *disk)
+{
+	return __atomic_load_n(&disk->lost, __ATOMIC_SEQ_CST);
+}
+
+static void begin_report(struct ob_disk *disk)
+{
+	pthread_rwlock_rdlock(&disk->reporters);
+}
+
+/* Takes the result of the call. Returns 0 if nothing is lost. */
+static int end_report(struct ob_disk *disk, int error)
+{
+	int none = 0;
+
+	if (error)
+		__atomic_compare_exchange_n(&disk->lost, &none, error, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+	pthread_rwlock_unlock(&disk->reporters);
+	pthread_rwlock_wrlock(&disk->reporters);
+	pthread_rwlock_unlock(&disk->reporters);
+	return lost(disk);
+}
+
+static int sync_all(const struct ob_disk *disk)
+{
+	struct ob_block_request request = { .operation = OB_BLOCK_FLUSH };
+
+	if (disk->served.perform)
+		return disk->served.perform(disk->served.context, &request);
+	while (raw_fdatasync(disk->fd))
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+static int flush(struct ob_disk *disk)
+{
+	/* The host's flush may miss a write that completes meanwhile. */
+	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
+	int error = lost(disk);
+
+	if (error || (!disk->served.perform && is_durable(disk)))
+		return error;
+	begin_report(disk);
+	error = end_report(disk, sync_all(disk));
+	if (!error)
+		note_durable(disk, changes);
+	return error;
+}
+
 bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 {
 	bool is_write = request->operation == OB_BLOCK_WRITE;
@@ -146,8 +210,10 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 	/* The program's function may block. */
 	if (disk->served.perform)
 		return false;
-	if (request->operation == OB_BLOCK_FLUSH)
-		return is_durable(disk);
+	if (request->operation == OB_BLOCK_FLUSH) {
+		request->result = lost(disk);
+		return request->result || is_durable(disk);
+	}
 	if (request->operation != OB_BLOCK_READ && !is_write)
 		return false;
 	if (request->force_unit_access && is_write)
@@ -163,19 +229,6 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
 	if (is_unsupported(error))
 		__atomic_store_n(&disk->no_nowait[is_write], true, __ATOMIC_RELAXED);
 	return !error;
-}
-
-static int flush(struct ob_disk *disk)
-{
-	/* The host's flush may miss a write that completes meanwhile. */
-	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
-
-	while (raw_fdatasync(disk->fd)) {
-		if (errno != EINTR)
-			return -errno;
-	}
-	note_durable(disk, changes);
-	return 0;
 }
 
 /*
@@ -200,23 +253,40 @@ static int write_through_cache(struct ob_disk *disk, const struct ob_block_reque
 	return error;
 }
 
-static int write_durably(struct ob_disk *disk, const struct ob_block_request *request)
+/* One call of the host writes the data and makes them durable. */
+static int write_with_dsync(struct ob_disk *disk, const struct ob_block_request *request)
 {
-	int error = -EOPNOTSUPP;
+	int error;
 
-	if (!__atomic_load_n(&disk->no_dsync, __ATOMIC_RELAXED))
-		error = transfer(disk, request, RWF_DSYNC);
+	begin_report(disk);
+	error = transfer(disk, request, RWF_DSYNC);
 	if (error)
 		note_change(disk);
 	if (!is_unsupported(error))
-		return error;
+		return end_report(disk, error);
 	__atomic_store_n(&disk->no_dsync, true, __ATOMIC_RELAXED);
+	end_report(disk, 0);
+	return error;
+}
+
+static int write_durably(struct ob_disk *disk, const struct ob_block_request *request)
+{
+	int error = lost(disk);
+
+	if (error)
+		return error;
+	if (!__atomic_load_n(&disk->no_dsync, __ATOMIC_RELAXED)) {
+		error = write_with_dsync(disk, request);
+		if (!is_unsupported(error))
+			return error;
+	}
 	error = transfer(disk, request, 0);
 	note_change(disk);
 	return error ? error : flush(disk);
 }
 
-static int punch_hole(const struct ob_disk *disk, const struct ob_block_request *request, int mode)
+static int fallocate_range(const struct ob_disk *disk, const struct ob_block_request *request,
+			   int mode)
 {
 	while (raw_fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset,
 			 (off_t)request->length)) {
@@ -241,27 +311,80 @@ static int discard(struct ob_disk *disk, const struct ob_block_request *request)
 	if (disk->is_device)
 		error = device_range(disk, request, BLKDISCARD);
 	else
-		error = punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
+		error = fallocate_range(disk, request, FALLOC_FL_PUNCH_HOLE);
 	note_change(disk);
 	return error;
 }
 
-/* Prefers a hole to written zeroes: a sparse image stays sparse. */
+/* For a host, or a program that serves the disk, that cannot zero a range and keep its room. */
+static int write_zero_bytes(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	static const char zeroes[64 << 10];
+	struct ob_block_segment segment = { (void *)zeroes, sizeof(zeroes) };
+	struct ob_block_request part = {
+		.operation = OB_BLOCK_WRITE, .segments = &segment, .segment_count = 1,
+	};
+	int error = 0;
+
+	for (uint64_t done = 0; done < request->length && !error; done += part.length) {
+		part.offset = request->offset + done;
+		part.length = request->length - done;
+		if (part.length > sizeof(zeroes))
+			part.length = sizeof(zeroes);
+		segment.length = part.length;
+		error = disk->served.perform ? disk->served.perform(disk->served.context, &part)
+					     : transfer(disk, &part, 0);
+	}
+	return error;
+}
+
+/* Zeroes that need no room: a hole, so that a sparse image stays sparse. */
 static int write_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
 	if (disk->is_device)
 		return device_range(disk, request, BLKZEROOUT);
-	error = punch_hole(disk, request, FALLOC_FL_PUNCH_HOLE);
-	return error == -EOPNOTSUPP ? punch_hole(disk, request, FALLOC_FL_ZERO_RANGE) : error;
+	error = fallocate_range(disk, request, FALLOC_FL_PUNCH_HOLE);
+	return error == -EOPNOTSUPP ? fallocate_range(disk, request, FALLOC_FL_ZERO_RANGE) : error;
+}
+
+/* Zeroes that have room: later writes there cannot fail for want of it. */
+static int allocate_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
+{
+	int error;
+
+	if (disk->is_device)
+		return device_range(disk, request, BLKZEROOUT);
+	error = fallocate_range(disk, request, FALLOC_FL_ZERO_RANGE);
+	return error == -EOPNOTSUPP ? write_zero_bytes(disk, request) : error;
 }
 
 static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_request *request)
 {
-	int error = write_zeroes(disk, request);
+	int error;
 
+	if (request->operation == OB_BLOCK_ALLOCATE_ZEROES)
+		error = allocate_zeroes(disk, request);
+	else
+		error = write_zeroes(disk, request);
 	note_change(disk);
+	return error || !request->force_unit_access ? error : flush(disk);
+}
+
+/* The program's functions know nothing of durable writes. */
+static int perform_served(struct ob_disk *disk, const struct ob_block_request *request)
+{
+	struct ob_block_request plain = *request;
+	int error = request->force_unit_access ? lost(disk) : 0;
+
+	plain.force_unit_access = 0;
+	if (error)
+		return error;
+	if (request->operation == OB_BLOCK_ALLOCATE_ZEROES)
+		error = write_zero_bytes(disk, request);
+	else
+		error = disk->served.perform(disk->served.context, &plain);
 	return error || !request->force_unit_access ? error : flush(disk);
 }
 
@@ -283,10 +406,10 @@ int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request
 {
 	if (request->operation == OB_BLOCK_FLUSH_WRITE)
 		return flush_and_write(disk, request);
-	if (disk->served.perform)
-		return disk->served.perform(disk->served.context, request);
 	if (request->operation == OB_BLOCK_FLUSH)
-		return is_durable(disk) ? 0 : flush(disk);
+		return flush(disk);
+	if (disk->served.perform)
+		return perform_served(disk, request);
 	if (request->length == 0)
 		return 0;
 	switch (request->operation) {
@@ -298,6 +421,7 @@ int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request
 	case OB_BLOCK_DISCARD:
 		return discard(disk, request);
 	case OB_BLOCK_WRITE_ZEROES:
+	case OB_BLOCK_ALLOCATE_ZEROES:
 		return write_zeroes_durably(disk, request);
 	}
 	return -EOPNOTSUPP;

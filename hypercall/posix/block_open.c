@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Block: opens, measures and locks the file that a path names. */
+/* Block: opens and measures the file that a path names. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "block.h"
 #include "raw.h"
 
 #define FILE_SECTOR_SIZE 512
+
+/* Not in the headers of older hosts. */
+#ifndef RWF_NOAPPEND
+#define RWF_NOAPPEND 0x20
+#endif
 
 /* 0: a file of this type can be a disk. */
 static int check_type(const struct stat *status)
@@ -49,8 +56,37 @@ static int descriptor_number(const char *path)
 }
 
 /*
+ * With O_APPEND the host writes at the end of the file, whatever offset it is given. With O_DIRECT
+ * it refuses requests that are aligned to sectors only. With O_PATH it refuses all.
+ */
+static int check_flags(int flags, bool read_only)
+{
+	if (flags & (O_APPEND | O_DIRECT))
+		return -EINVAL;
+	if (flags & O_PATH)
+		return -EBADF;
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		return -EACCES;
+	return read_only || (flags & O_ACCMODE) == O_RDWR ? 0 : -EROFS;
+}
+
+/*
+ * Hosts before Linux 6.9 do not know the flag, and refuse it for reads, too. overlayfs does not
+ * pass it on.
+ */
+static bool knows_no_append(int fd)
+{
+	char byte;
+	struct iovec piece = { &byte, sizeof(byte) };
+	struct statfs system;
+
+	return raw_preadv2(fd, &piece, 1, 0, RWF_NOAPPEND) >= 0 && !fstatfs(fd, &system) &&
+	       system.f_type != OVERLAYFS_SUPER_MAGIC;
+}
+
+/*
  * Duplicates the descriptor. To open its file again may not be allowed, and would give another open
- * file description.
+ * file description. Another process that has the description may set O_APPEND later.
  */
 static int open_descriptor(struct ob_disk *disk, int number)
 {
@@ -63,13 +99,16 @@ static int open_descriptor(struct ob_disk *disk, int number)
 	error = check_type(&status);
 	if (error)
 		return error;
-	if ((flags & O_ACCMODE) == O_WRONLY)
-		return -EACCES;
-	if (!disk->read_only && (flags & O_ACCMODE) != O_RDWR)
-		return -EROFS;
+	error = check_flags(flags, disk->read_only);
+	if (error)
+		return error;
 	disk->is_device = S_ISBLK(status.st_mode);
-	disk->fd = fcntl(number, F_DUPFD_CLOEXEC, 0);
-	return disk->fd < 0 ? -errno : 0;
+	disk->fd = raw_dup(number);
+	if (disk->fd < 0)
+		return -errno;
+	disk->checks_append = !knows_no_append(disk->fd);
+	disk->write_flags = disk->checks_append ? 0 : RWF_NOAPPEND;
+	return 0;
 }
 
 /* Opens the path after a check of its type: opening a FIFO or a terminal has side effects. */
@@ -143,6 +182,9 @@ static int measure_file(struct ob_disk *disk)
 	if (fstat(disk->fd, &status))
 		return -errno;
 	disk->size = (uint64_t)status.st_size;
+	/* A write beyond the limit would end the process by SIGXFSZ. */
+	if (!disk->read_only && disk->size > ob_posix_file_most())
+		return -EFBIG;
 	disk->sector_size = FILE_SECTOR_SIZE;
 	/*
 	 * A hole beyond the end loses nothing. It only shows whether the file system supports
@@ -162,7 +204,7 @@ static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 
 	error = number < 0 ? open_path(disk, path, lock) : open_descriptor(disk, number);
 	if (!error && lock)
-		error = ob_platform_file_lock(disk->fd, !disk->read_only);
+		error = ob_disk_lock(disk);
 	if (!error)
 		error = disk->is_device ? measure_device(disk) : measure_file(disk);
 	if (!error)
@@ -183,7 +225,7 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 	};
 	error = prepare(disk, path, flags);
 	if (error && disk->fd >= 0)
-		raw_close(disk->fd);
+		ob_disk_close(disk);
 	return error;
 }
 
@@ -193,8 +235,9 @@ void ob_disk_close(struct ob_disk *disk)
 		disk->served.closed(disk->served.context);
 		return;
 	}
-	/* Unlock: a fork()ed child may have a copy of the descriptor, which would keep the lock. */
-	ob_platform_file_unlock(disk->fd);
-	raw_close(disk->fd);
+	if (disk->lock)
+		ob_disk_unlock(disk);
+	else
+		raw_close(disk->fd);
 	disk->fd = -1;
 }

@@ -9,13 +9,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +33,49 @@
 #define IMAGE_SIZE (4ul << 20)
 
 static char image[4096];
+
+/*
+ * The platform's system calls come by here (ld --wrap), so that flushes and durable writes can
+ * fail as on a host that has lost data: once, with EIO.
+ */
+static struct {
+	uint32_t lost;		/* the next flush or durable write gets the error */
+	uint32_t held;		/* the next flush waits until another one has succeeded */
+	uint32_t calls, succeeded;
+} syncs;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+__attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...)
+{
+	bool syncs_data, fails = false;
+	long arguments[6], result;
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	syncs_data = number == SYS_fdatasync ||
+		     (number == SYS_pwritev2 && (int)arguments[5] & RWF_DSYNC);
+	if (syncs_data) {
+		__atomic_add_fetch(&syncs.calls, 1, __ATOMIC_SEQ_CST);
+		fails = __atomic_exchange_n(&syncs.lost, 0, __ATOMIC_SEQ_CST);
+	}
+	if (fails && __atomic_load_n(&syncs.held, __ATOMIC_SEQ_CST))
+		while (!__atomic_load_n(&syncs.succeeded, __ATOMIC_SEQ_CST))
+			sched_yield();
+	if (fails) {
+		errno = EIO;
+		return -1;
+	}
+	result = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+				arguments[4], arguments[5]);
+	if (syncs_data)
+		__atomic_add_fetch(&syncs.succeeded, 1, __ATOMIC_SEQ_CST);
+	return result;
+}
 
 static void make_image(off_t size)
 {
@@ -271,6 +319,12 @@ static void test_read_only(void)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
+/* As another program would, in a child. */
+static int lock_for_writing(void)
+{
+	return flock(open(image, O_RDWR), LOCK_EX | LOCK_NB);
+}
+
 /* "/dev/fd/N" is what is open already: its name may be gone, and its access counts. */
 static void test_descriptor(void)
 {
@@ -304,6 +358,112 @@ static void test_descriptor(void)
 	CHECK_EQUAL(ob_host_block_open(mock_host, name, OB_BLOCK_READ_ONLY, &info), -ENOTBLK);
 	close(ends[0]);
 	close(ends[1]);
+}
+
+/* What "/dev/fd/N" of an open file says. */
+static int open_number(int fd, uint32_t flags)
+{
+	struct ob_block_info info;
+	char name[32];
+
+	snprintf(name, sizeof(name), "/dev/fd/%d", fd);
+	return ob_host_block_open(mock_host, name, flags, &info);
+}
+
+static int open_with(int open_flags, uint32_t flags)
+{
+	int fd = open(image, open_flags), disk;
+
+	CHECK(fd >= 0);
+	disk = open_number(fd, flags);
+	if (disk >= 0)
+		ob_host_block_close(mock_host, (uint32_t)disk);
+	close(fd);
+	return disk < 0 ? disk : 0;
+}
+
+/* Flags with which the host would write elsewhere, or refuse what a disk allows. */
+static void test_descriptor_flags(void)
+{
+	char wanted[4096], got[4096];
+	int fd, disk, error;
+
+	make_image(IMAGE_SIZE);
+	CHECK_EQUAL(open_with(O_RDWR | O_APPEND, 0), -EINVAL);
+	CHECK_EQUAL(open_with(O_RDONLY | O_APPEND, OB_BLOCK_READ_ONLY), -EINVAL);
+	CHECK_EQUAL(open_with(O_PATH, OB_BLOCK_READ_ONLY), -EBADF);
+	CHECK_EQUAL(open_with(O_WRONLY, 0), -EACCES);
+	CHECK_EQUAL(open_with(O_RDWR | O_SYNC, 0), 0);
+	fd = open(image, O_RDWR | O_DIRECT);
+	if (fd >= 0) {
+		CHECK_EQUAL(open_number(fd, 0), -EINVAL);
+		close(fd);
+	}
+
+	/* Set later, by somebody who has the same open file. Linux 6.9 can write in place. */
+	fd = open(image, O_RDWR);
+	disk = open_number(fd, 0);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(fcntl(fd, F_SETFL, O_APPEND), 0);
+	memset(wanted, 'a', sizeof(wanted));
+	error = transfer(disk, OB_BLOCK_WRITE, 8192, wanted, sizeof(wanted));
+	CHECK(error == 0 || error == -EIO);
+	CHECK_EQUAL(pread(fd, got, sizeof(got), 8192), sizeof(got));
+	CHECK(error || !memcmp(wanted, got, sizeof(got)));
+	CHECK_EQUAL(lseek(fd, 0, SEEK_END), IMAGE_SIZE);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	close(fd);
+}
+
+/* Whether another open file could be locked as a reader's. */
+static bool is_free(void)
+{
+	int fd = open(image, O_RDONLY);
+	bool locked = !flock(fd, LOCK_SH | LOCK_NB);
+
+	close(fd);
+	return locked;
+}
+
+/* One open file twice: the host would grant both locks. */
+static void test_same_descriptor(void)
+{
+	struct rlimit limit = { IMAGE_SIZE - 1, RLIM_INFINITY };
+	int fd, disk, other;
+
+	make_image(IMAGE_SIZE);
+	fd = open(image, O_RDWR);
+	disk = open_number(fd, 0);
+	CHECK(disk >= 0);
+	CHECK_EQUAL(open_number(fd, 0), -EBUSY);
+	CHECK_EQUAL(open_number(fd, OB_BLOCK_READ_ONLY), -EBUSY);
+	other = open_number(fd, OB_BLOCK_NO_LOCK);
+	CHECK(other >= 0);
+	ob_host_block_close(mock_host, (uint32_t)other);
+	CHECK(!is_free());
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	CHECK(is_free());
+
+	/* Two readers: each keeps out writers. */
+	disk = open_number(fd, OB_BLOCK_READ_ONLY);
+	other = open_number(fd, OB_BLOCK_READ_ONLY);
+	CHECK(disk >= 0 && other >= 0);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	CHECK_EQUAL(open_with(O_RDWR, 0), -EBUSY);
+	CHECK_EQUAL(exit_status_of(lock_for_writing, -1), 0);
+	ob_host_block_close(mock_host, (uint32_t)other);
+	CHECK_EQUAL(exit_status_of(lock_for_writing, 0), 0);
+
+	/* A disk that cannot be opened leaves no lock behind: here because of RLIMIT_FSIZE. */
+	CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	CHECK_EQUAL(open_number(fd, 0), -EFBIG);
+	CHECK(is_free());
+	disk = open_number(fd, OB_BLOCK_READ_ONLY);
+	CHECK(disk >= 0);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+	limit.rlim_cur = RLIM_INFINITY;
+	CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	close(fd);
 }
 
 static void test_bounds(void)
@@ -679,6 +839,126 @@ static void test_flush(void)
 	ob_host_block_close(mock_host, (uint32_t)disk);
 }
 
+static int write_durably(int disk)
+{
+	static char buffer[4096];
+	struct ob_block_segment segment = { buffer, sizeof(buffer) };
+	struct ob_block_request request = {
+		.disk = (uint32_t)disk, .operation = OB_BLOCK_WRITE, .force_unit_access = 1,
+		.length = sizeof(buffer), .segment_count = 1, .segments = &segment,
+	};
+
+	return run(&request);
+}
+
+static int write_plainly(int disk)
+{
+	static char buffer[4096];
+
+	return transfer(disk, OB_BLOCK_WRITE, 0, buffer, sizeof(buffer));
+}
+
+/* V11: nothing claims to be durable from now on. Reads and plain writes go on. */
+static void check_lost(int disk)
+{
+	static char buffer[4096];
+	uint32_t calls = syncs.calls;
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), -EIO);
+		CHECK_EQUAL(write_plainly(disk), 0);
+		CHECK_EQUAL(write_durably(disk), -EIO);
+		CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), -EIO);
+	}
+	CHECK_EQUAL(transfer(disk, OB_BLOCK_READ, 0, buffer, sizeof(buffer)), 0);
+	CHECK_EQUAL(syncs.calls, calls);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+}
+
+/* The host reports lost data once, to one of two flushes that run at once. */
+static void test_lost_beside_another_flush(void)
+{
+	struct ob_block_request requests[2];
+	struct ob_block_info info;
+	int disk = open_image(0, &info);
+
+	CHECK_EQUAL(write_plainly(disk), 0);
+	syncs.succeeded = 0;
+	syncs.lost = syncs.held = 1;
+	for (int i = 0; i < 2; i++) {
+		requests[i] = (struct ob_block_request){
+			.disk = (uint32_t)disk, .operation = OB_BLOCK_FLUSH,
+		};
+		CHECK_EQUAL(ob_host_block_submit(mock_host, &requests[i]), 0);
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK_EQUAL(next_completed()->result, -EIO);
+	syncs.held = 0;
+	check_lost(disk);
+}
+
+static void test_lost(void)
+{
+	struct ob_block_info info;
+	int disk;
+
+	make_image(IMAGE_SIZE);
+	disk = open_image(0, &info);
+	CHECK_EQUAL(write_plainly(disk), 0);
+	syncs.lost = 1;
+	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), -EIO);
+	check_lost(disk);
+
+	/* The error of other people's data. */
+	disk = open_image(0, &info);
+	syncs.lost = 1;
+	CHECK_EQUAL(write_durably(disk), -EIO);
+	check_lost(disk);
+	test_lost_beside_another_flush();
+
+	/* A disk that is opened anew begins anew. */
+	disk = open_image(0, &info);
+	CHECK_EQUAL(write_durably(disk), 0);
+	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), 0);
+	ob_host_block_close(mock_host, (uint32_t)disk);
+}
+
+static blkcnt_t blocks(void)
+{
+	struct stat status;
+
+	CHECK_EQUAL(stat(image, &status), 0);
+	return status.st_blocks;
+}
+
+/* Zeroes give room back to the host, unless they are to keep it. */
+static void test_zeroes(void)
+{
+	static char buffer[1 << 16];
+	struct ob_block_info info;
+	blkcnt_t all;
+	int disk;
+
+	make_image(IMAGE_SIZE);
+	disk = open_image(0, &info);
+	memset(buffer, 'z', sizeof(buffer));
+	for (uint64_t at = 0; at < IMAGE_SIZE; at += sizeof(buffer))
+		CHECK_EQUAL(transfer(disk, OB_BLOCK_WRITE, at, buffer, sizeof(buffer)), 0);
+	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), 0);
+	all = blocks();
+	CHECK_EQUAL(range(disk, OB_BLOCK_ALLOCATE_ZEROES, 4096, IMAGE_SIZE / 2), 0);
+	CHECK(!flush_is_free(disk));
+	CHECK(blocks() >= all);
+	check_bytes(disk, 0, 4096, 'z');
+	check_bytes(disk, 4096, IMAGE_SIZE / 2, 0);
+	check_bytes(disk, 4096 + IMAGE_SIZE / 2, 4096, 'z');
+	if (info.can_discard) {
+		CHECK_EQUAL(range(disk, OB_BLOCK_WRITE_ZEROES, 4096, IMAGE_SIZE / 2), 0);
+		CHECK(blocks() < all);
+	}
+	ob_host_block_close(mock_host, (uint32_t)disk);
+}
+
 /* Requests to a served disk, in order; its flushes fail with this error. */
 static struct {
 	uint32_t operations[8];
@@ -717,6 +997,10 @@ static void test_flush_write(void)
 	CHECK_EQUAL(asked.operations[1], OB_BLOCK_WRITE);
 	asked.flush_error = -ENOSPC;
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), -ENOSPC);
+	CHECK_EQUAL(asked.count, 3);
+	/* The disk has lost data, whatever the program says later. */
+	asked.flush_error = 0;
+	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), -ENOSPC);
 	CHECK_EQUAL(asked.count, 3);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, IMAGE_SIZE, buffer, sizeof(buffer)), -EIO);
 	CHECK_EQUAL(asked.count, 3);
@@ -842,6 +1126,8 @@ int main(int count, char **arguments)
 	test_permission();
 	test_read_only();
 	test_descriptor();
+	test_descriptor_flags();
+	test_same_descriptor();
 	test_bounds();
 	test_host_error();
 	test_operations();
@@ -851,6 +1137,8 @@ int main(int count, char **arguments)
 	test_load();
 	test_many_submitters();
 	test_flush();
+	test_lost();
+	test_zeroes();
 	test_flush_write();
 	test_workers();
 	if (count == 3)

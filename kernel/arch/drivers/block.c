@@ -30,6 +30,7 @@ struct ob_disk {
 	u32 number;			/* the host's */
 	int index;			/* of the name */
 	bool can_flush_write;		/* OB_BLOCK_FLUSH_WRITE */
+	bool going;			/* no more opens; under the open_mutex of the gendisk */
 	struct gendisk *gendisk;
 	struct blk_mq_tag_set tags;
 	struct list_head list;
@@ -95,7 +96,8 @@ static int ob_operation(struct request *rq)
 	case REQ_OP_DISCARD:
 		return OB_BLOCK_DISCARD;
 	case REQ_OP_WRITE_ZEROES:
-		return OB_BLOCK_WRITE_ZEROES;
+		return rq->cmd_flags & REQ_NOUNMAP ? OB_BLOCK_ALLOCATE_ZEROES :
+						     OB_BLOCK_WRITE_ZEROES;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -177,8 +179,17 @@ bool __wrap_blk_insert_flush(struct request *rq)
 	return false;
 }
 
+/* Linux holds the open_mutex. */
+static int ob_disk_opened(struct gendisk *gendisk, blk_mode_t mode)
+{
+	struct ob_disk *disk = gendisk->private_data;
+
+	return disk->going ? -ENXIO : 0;
+}
+
 static const struct block_device_operations ob_disk_operations = {
 	.owner = THIS_MODULE,
+	.open = ob_disk_opened,
 };
 
 static struct queue_limits ob_disk_limits(const struct ob_block_info *info, u32 sector_size)
@@ -337,7 +348,8 @@ static struct ob_disk *ob_disk_find(u32 number)
 	return NULL;
 }
 
-static bool ob_disk_is_open(struct ob_disk *disk)
+/* Lets nobody open the disk from now on. False: somebody has it open. */
+static bool ob_disk_close_to_all(struct ob_disk *disk)
 {
 	struct block_device *device;
 	unsigned long index;
@@ -346,8 +358,9 @@ static bool ob_disk_is_open(struct ob_disk *disk)
 	mutex_lock(&disk->gendisk->open_mutex);
 	xa_for_each(&disk->gendisk->part_tbl, index, device)
 		open |= atomic_read(&device->bd_openers) > 0;
+	disk->going = !open;
 	mutex_unlock(&disk->gendisk->open_mutex);
-	return open;
+	return !open;
 }
 
 static long ob_disk_remove_one(u32 number)
@@ -356,7 +369,7 @@ static long ob_disk_remove_one(u32 number)
 
 	mutex_lock(&ob_disks_lock);
 	disk = ob_disk_find(number);
-	if (!disk || ob_disk_is_open(disk)) {
+	if (!disk || !ob_disk_close_to_all(disk)) {
 		mutex_unlock(&ob_disks_lock);
 		return disk ? -EBUSY : -ENOENT;
 	}
