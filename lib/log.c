@@ -4,6 +4,7 @@
  * standard error and to that file.
  */
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +35,68 @@ int ob_log_level_from_environment(void)
 	return OB_LOG_INVALID;
 }
 
-static void write_to_stderr(void *context, int level, const char *line, size_t length)
+/* ---- lost lines ----------------------------------------------------------- */
+
+#define LOST_END " lines of the log were lost: nobody read them"
+
+/* Lines that standard error, which all kernels share, did not take. Atomic. */
+static uint64_t lost_on_stderr;
+
+/* Writes "outboard: N lines of ..." and returns the length. Works in a signal handler. */
+static size_t describe_lost(char text[128], uint64_t count)
+{
+	static const char begin[] = "outboard: ";
+	char digits[20];
+	size_t length = sizeof(begin) - 1, used = sizeof(digits);
+
+	do {
+		digits[--used] = (char)('0' + count % 10);
+		count /= 10;
+	} while (count);
+	memcpy(text, begin, length);
+	memcpy(text + length, digits + used, sizeof(digits) - used);
+	length += sizeof(digits) - used;
+	memcpy(text + length, LOST_END, sizeof(LOST_END) - 1);
+	return length + sizeof(LOST_END) - 1;
+}
+
+/* Reports how many lines were lost before, if any. False: that cannot be written either. */
+static bool report_lost(int handle, const char *prefix, uint64_t *lost)
+{
+	uint64_t count = __atomic_exchange_n(lost, 0, __ATOMIC_RELAXED);
+	char text[128];
+
+	if (!count || ob_platform_log_write(handle, prefix, text, describe_lost(text, count)))
+		return true;
+	__atomic_add_fetch(lost, count, __ATOMIC_RELAXED);
+	return false;
+}
+
+static void write_or_count(int handle, const char *prefix, const char *line, size_t length,
+			   uint64_t *lost)
+{
+	if (!report_lost(handle, prefix, lost) ||
+	    !ob_platform_log_write(handle, prefix, line, length))
+		__atomic_add_fetch(lost, 1, __ATOMIC_RELAXED);
+}
+
+void ob_log_to_stderr(void *context, int level, const char *line, size_t length)
 {
 	(void)context;
 	(void)level;
-	ob_platform_log_write(OB_PLATFORM_STANDARD_ERROR, "", line, length);
+	write_or_count(OB_PLATFORM_STANDARD_ERROR, "", line, length, &lost_on_stderr);
 }
+
+/* ---- the log of one kernel ------------------------------------------------ */
 
 void ob_log_close(struct ob_log *log)
 {
-	if (log->file >= 0)
+	if (log->write == ob_log_to_stderr)
+		report_lost(OB_PLATFORM_STANDARD_ERROR, "", &lost_on_stderr);
+	if (log->file >= 0) {
+		report_lost(log->file, log->process, &log->lost);
 		ob_platform_log_close(log->file);
+	}
 	log->file = -1;
 }
 
@@ -67,17 +119,17 @@ int ob_log_configure(struct ob_log *log, int level, const struct ob_config *conf
 {
 	open_file(log);
 	log->level = level;
-	log->write = config->log ? config->log : write_to_stderr;
+	log->write = config->log ? config->log : ob_log_to_stderr;
 	log->context = config->log_context;
 	return log->file >= 0 && level < LEVEL_OF_FILE ? LEVEL_OF_FILE : level;
 }
 
 void ob_log_line(void *argument, int level, const char *line, uint64_t length)
 {
-	const struct ob_log *log = argument;
+	struct ob_log *log = argument;
 
 	if (log->file >= 0 && level <= LEVEL_OF_FILE)
-		ob_platform_log_write(log->file, log->process, line, length);
+		write_or_count(log->file, log->process, line, length, &log->lost);
 	if (level <= log->level)
 		log->write(log->context, level, line, length);
 }

@@ -18,6 +18,7 @@ struct ob_log {
 	void *context;
 	int file;			/* gets warnings and worse; -1: there is none */
 	char process[32];		/* begins each line of the file */
+	uint64_t lost;			/* lines that the file did not take; atomic */
 };
 
 #define OB_NO_LOG { .level = OB_LOG_NOTHING, .file = -1 }
@@ -35,7 +36,7 @@ int ob_log_level_from_environment(void);
  */
 int ob_log_configure(struct ob_log *log, int level, const struct ob_config *config);
 
-/* Closes the file. */
+/* Reports lines that were lost and not reported yet. Closes the file. */
 void ob_log_close(struct ob_log *log);
 
 /* Receives a line from the platform (an ob_platform_log). `log`: a struct ob_log. */

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Files that lib/ reads as a whole, or appends lines of the log to. */
-#define _GNU_SOURCE
+/* Files that lib/ reads as a whole. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -49,29 +47,4 @@ int ob_platform_file_read(const char *path, void **bytes, uint64_t *size)
 void ob_platform_file_free(void *bytes, uint64_t size)
 {
 	munmap(bytes, size);
-}
-
-int ob_platform_log_open(const char *path)
-{
-	return raw_openat(AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY |
-			  O_NONBLOCK, 0666);
-}
-
-void ob_platform_log_close(int handle)
-{
-	raw_close(handle);
-}
-
-/* One system call per line, so that lines of several threads do not mix. */
-void ob_platform_log_write(int handle, const char *prefix, const char *line, uint64_t length)
-{
-	struct iovec parts[3] = {
-		{ .iov_base = (void *)prefix, .iov_len = strlen(prefix) },
-		{ .iov_base = (void *)line, .iov_len = length },
-		{ .iov_base = (void *)"\n", .iov_len = 1 },
-	};
-	ssize_t written = raw_writev(handle, parts, 3);
-
-	/* There is nowhere to report that a log line is lost. */
-	(void)written;
 }

@@ -5,29 +5,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "internal.h"
-#include "raw.h"
 
 void ob_platform_set_panic(struct ob_host *host, ob_platform_panic *handler, void *context)
 {
 	host->panic = handler;
 	host->panic_context = context;
-}
-
-static void print(const char *text)
-{
-	size_t left = strlen(text);
-
-	while (left) {
-		ssize_t written = raw_write(STDERR_FILENO, text, left);
-
-		if (written <= 0)
-			return;
-		text += written;
-		left -= (size_t)written;
-	}
 }
 
 static __attribute__((noreturn)) void stay(struct ob_host *host)
@@ -46,9 +30,9 @@ void ob_host_panic(struct ob_host *host, const char *message)
 	if (host->panic)
 		rest = host->panic(host->panic_context, message, strlen(message));
 	if (rest & OB_PLATFORM_PANIC_PRINT) {
-		print("outboard: kernel panic: ");
-		print(message);
-		print("\n");
+		ob_posix_print("outboard: kernel panic: ");
+		ob_posix_print(message);
+		ob_posix_print("\n");
 	}
 	if (rest & OB_PLATFORM_PANIC_STAY)
 		stay(host);

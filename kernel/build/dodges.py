@@ -23,6 +23,7 @@ ARCH = Path("kernel/arch")
 SETUP = ARCH / "core/setup.c"
 SYSCTL = ARCH / "core/sysctl.c"
 SYSCALLS = ARCH / "core/syscall_table.c"
+CONSOLE = ARCH / "drivers/console.c"
 SCRIPT = ARCH / "kernel/vmlinux.lds.S"
 MAKEFILE = ARCH / "Makefile"
 LINK = Path("kernel/build/link-kernel.sh")
@@ -107,6 +108,12 @@ def means() -> list:
             "Each boot gets them; the program's own words come behind and win.",
             "word",
             command_line(),
+        ),
+        Means(
+            "Messages left out of the log",
+            "The console does not pass them on; the kernel's own log (dmesg) has them.",
+            "function of Linux",
+            found(r'^\t\{ "(\w+)", "', read(CONSOLE), CONSOLE),
         ),
         Means(
             "Settings",

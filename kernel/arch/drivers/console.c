@@ -26,6 +26,30 @@ static unsigned int ob_parse_level(const char *text, unsigned int length, int *l
 	return i + 1;
 }
 
+/*
+ * Warnings of each boot that concern nobody. They stay in the kernel's own log.
+ *
+ * Dodge console_on_rootfs: init has no standard descriptors, and runs no program that would need
+ * them.
+ *
+ * Dodge mark_readonly: the host protects the kernel's text and constants.
+ */
+static const struct ob_needless {
+	const char *function;
+	const char *text;
+} ob_needless[] = {
+	{ "console_on_rootfs", "Warning: unable to open an initial console." },
+	{ "mark_readonly", "This architecture does not have kernel memory protection." },
+};
+
+static bool ob_is_needless(const char *text, unsigned int length)
+{
+	for (int i = 0; i < ARRAY_SIZE(ob_needless); i++)
+		if (strnstr(text, ob_needless[i].text, length))
+			return true;
+	return false;
+}
+
 static void ob_console_write(struct console *console, const char *text, unsigned int count)
 {
 	while (count) {
@@ -36,7 +60,8 @@ static void ob_console_write(struct console *console, const char *text, unsigned
 		int level;
 
 		prefix = ob_parse_level(text, length, &level);
-		ob_host_console_write(ob_host, level, text + prefix, length - prefix);
+		if (!ob_is_needless(text, length))
+			ob_host_console_write(ob_host, level, text + prefix, length - prefix);
 		text += used;
 		count -= used;
 	}
