@@ -30,6 +30,7 @@
 #define MEMORY_MINIMUM (4ull << 20)
 #define MEMORY_FOR_DISKS (16ull << 20)
 #define MEMORY_DEFAULT_MINIMUM (64ull << 20)
+#define LEVEL_INFO 6
 
 /* Stores why booting fails. Returns the error. */
 static __attribute__((format(printf, 3, 4))) int fail(struct ob_instance *instance, int error,
@@ -83,23 +84,46 @@ static int choose_vcpus(struct ob_instance *instance, const struct ob_config *co
 	return 0;
 }
 
+/* Half of what the cgroups leave, if that is less than other kernels get. Else UINT64_MAX. */
+static uint64_t memory_by_cgroups(uint64_t otherwise)
+{
+	uint64_t memory = ob_platform_memory_left() / 2;
+
+	if (memory >= otherwise)
+		return UINT64_MAX;
+	return memory > MEMORY_FOR_DISKS ? memory : MEMORY_FOR_DISKS;
+}
+
+static uint64_t memory_by_host(void)
+{
+	uint64_t memory = ob_platform_memory_host() / 4;
+
+	return memory > MEMORY_DEFAULT_MINIMUM ? memory : MEMORY_DEFAULT_MINIMUM;
+}
+
+uint64_t ob_memory_default(void)
+{
+	uint64_t host = memory_by_host(), cgroups = memory_by_cgroups(host);
+
+	return cgroups < host ? cgroups : host;
+}
+
 static int choose_memory(struct ob_instance *instance, const struct ob_config *config,
 			 struct ob_boot_parameters *parameters)
 {
-	uint64_t memory = config->memory, most = ob_platform_memory_most();
-	uint64_t least = memory ? memory : MEMORY_DEFAULT_MINIMUM;
-	struct ob_info info;
+	uint64_t host = memory_by_host(), cgroups = memory_by_cgroups(host);
+	uint64_t memory = config->memory, least = memory, most = ob_platform_memory_most();
 
 	if (memory && memory < MEMORY_MINIMUM)
 		return fail(instance, -EINVAL,
 			    "memory is %llu bytes: use at least %llu MB, or 0 for a "
 			    "quarter of the host's",
 			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
-	ob_host_info(instance->host, &info);
-	if (!memory)
-		memory = info.memory / 4;
-	if (memory < MEMORY_DEFAULT_MINIMUM && !config->memory)
-		memory = MEMORY_DEFAULT_MINIMUM;
+	instance->is_limited = !memory && cgroups < host;
+	if (!memory) {
+		memory = instance->is_limited ? cgroups : host;
+		least = memory < MEMORY_DEFAULT_MINIMUM ? memory : MEMORY_DEFAULT_MINIMUM;
+	}
 	if (most < least)
 		return fail(instance, -ENOMEM, "the kernel's memory is a file of %llu MB at least: "
 			    "files are limited to %llu KB (ulimit -f)",
@@ -198,23 +222,38 @@ static int check_components(struct ob_instance *instance, const char *names)
 	return 0;
 }
 
+#define LIMITED " (half of what memory limits of cgroups leave)"
+
+/* One line of the log. */
+static void report_limit(struct ob_instance *instance, uint64_t memory)
+{
+	char line[128];
+	int length = snprintf(line, sizeof(line), "outboard: memory: %llu MB" LIMITED,
+			      (unsigned long long)memory >> 20);
+
+	ob_log_line(&instance->log, LEVEL_INFO, line, (uint64_t)length);
+}
+
 /* Address space that the kernel needs besides its memory: windows and stacks. */
 #define WINDOWS_BYTES (100ull << 30)
 
-static int fail_to_start(struct ob_instance *instance,
+static int fail_to_start(struct ob_instance *instance, uint64_t wanted,
 			 const struct ob_boot_parameters *parameters, int error)
 {
-	char limits[128] = "";
+	char limits[192] = "";
 	bool limited;
 
 	if (error == -EINVAL && parameters->memory < MEMORY_FOR_DISKS)
-		return fail(instance, error, "memory is %llu MB: a kernel with disks needs %llu MB",
-			    (unsigned long long)parameters->memory >> 20, MEMORY_FOR_DISKS >> 20);
+		return fail(instance, error,
+			    "memory is %llu bytes: a kernel with disks needs %llu MB",
+			    (unsigned long long)wanted, MEMORY_FOR_DISKS >> 20);
 	limited = ob_platform_limits_describe(parameters->memory + WINDOWS_BYTES, limits,
 					   sizeof(limits));
-	return fail(instance, error, "the kernel does not start with %u vCPUs and %llu MB: %s%s%s",
+	return fail(instance, error,
+		    "the kernel does not start with %u vCPUs and %llu MB%s: %s%s%s",
 		    parameters->vcpus, (unsigned long long)parameters->memory >> 20,
-		    strerror(-error), limited ? "; limits of this process: " : "", limits);
+		    instance->is_limited ? LIMITED : "", strerror(-error),
+		    limited ? "; limits of this process: " : "", limits);
 }
 
 static void set_state(struct ob_instance *instance, enum ob_instance_state state)
@@ -224,7 +263,8 @@ static void set_state(struct ob_instance *instance, enum ob_instance_state state
 
 static int load_image(struct ob_instance *instance, const char *path)
 {
-	char reason[256];
+	char reason[256], limits[192] = "";
+	bool limited;
 	int error;
 
 	if (instance->image && ob_image_is_same(instance->image, path))
@@ -233,10 +273,13 @@ static int load_image(struct ob_instance *instance, const char *path)
 		ob_image_release(instance->image);
 	instance->image = NULL;
 	error = ob_image_take(path, instance->host, &instance->image, reason, sizeof(reason));
-	if (error)
-		return fail(instance, error, "the kernel image %.150s cannot be loaded: %s",
-			    path ? path : "of the library", reason);
-	return 0;
+	if (!error)
+		return 0;
+	limited = error == -ENOMEM &&
+		  ob_platform_limits_describe(WINDOWS_BYTES, limits, sizeof(limits));
+	return fail(instance, error, "the kernel image %.150s cannot be loaded: %s%s%s",
+		    path ? path : "of the library", reason,
+		    limited ? "; limits of this process: " : "", limits);
 }
 
 /* An ob_platform_panic. May run in a signal handler, so it takes no lock. */
@@ -273,6 +316,7 @@ static void clean_up(struct ob_instance *instance)
 	ob_instance_attach(instance, NULL);
 	ob_net_halted(instance);
 	ob_platform_stop(instance->host);
+	ob_log_close(&instance->log);
 	if (instance->image->upcalls->free()) {
 		set_state(instance, OB_INSTANCE_STUCK);
 		return;
@@ -291,7 +335,8 @@ static void abandon(struct ob_instance *instance)
 	set_state(instance, OB_INSTANCE_STUCK);
 }
 
-static int start_kernel(struct ob_instance *instance, const struct ob_boot_parameters *parameters)
+static int start_kernel(struct ob_instance *instance, uint64_t wanted,
+			const struct ob_boot_parameters *parameters)
 {
 	const struct ob_upcalls *kernel = instance->image->upcalls;
 	int halted, halt_error, error;
@@ -311,7 +356,7 @@ static int start_kernel(struct ob_instance *instance, const struct ob_boot_param
 	if (halted)
 		return fail(instance, error, "a component of \"%s\" cannot be loaded: %s",
 			    parameters->components, strerror(-error));
-	return fail_to_start(instance, parameters, error);
+	return fail_to_start(instance, wanted, parameters, error);
 }
 
 static int start(struct ob_instance *instance, const struct ob_config *config,
@@ -337,7 +382,9 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 	parameters->boot = next_boot();
 	parameters->snapshot = config->snapshots &&
 			       ob_snapshot_prepare(instance, config->snapshots, parameters);
-	error = start_kernel(instance, parameters);
+	if (instance->is_limited)
+		report_limit(instance, parameters->memory);
+	error = start_kernel(instance, config->memory, parameters);
 	instance->contains_panic = !error && config->contain_panic;
 	return error;
 }
@@ -400,6 +447,7 @@ void ob_prepare_on(struct ob_instance *instance)
 		 * attached.
 		 */
 		ob_platform_prepare(instance->host);
+		ob_platform_memory_left();
 	}
 	instance->error[0] = '\0';
 	pthread_mutex_unlock(&instance->mutex);

@@ -47,6 +47,7 @@ struct ob_instance {
 	void (*panic)(void *context, const char *text, size_t length);
 	void *panic_context;
 	bool contains_panic;
+	bool is_limited;		/* cgroups determine the kernel's memory */
 };
 
 extern struct ob_instance ob_default;

@@ -51,13 +51,13 @@ def compile_c(target, sources, *flags):
     return target
 
 
-def platform_program(directory, source, sanitizer):
+def platform_program(directory, source, sanitizer, *flags):
     files = sorted(
         glob.glob(os.path.join(PLATFORM, "*.c"))
         + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
     return compile_c(os.path.join(directory, "program"), [source, "mock_kernel.c", *files],
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
-                     *SANITIZERS[sanitizer])
+                     *SANITIZERS[sanitizer], *flags)
 
 
 @pytest.mark.parametrize("sanitizer", [PLAIN, "address"])
@@ -65,9 +65,13 @@ def test_platform(work, sanitizer):
     run(platform_program(work, "platform_test.c", sanitizer))
 
 
+def block_program(directory, sanitizer):
+    return platform_program(directory, "block_test.c", sanitizer, "-Wl,--wrap=syscall")
+
+
 @pytest.mark.parametrize("sanitizer", [PLAIN, "address", "thread"])
 def test_platform_block(work, sanitizer):
-    run(platform_program(work, "block_test.c", sanitizer), work)
+    run(block_program(work, sanitizer), work)
 
 
 @pytest.mark.needs("losetup")
@@ -76,7 +80,7 @@ def test_platform_block_device(work):
     image = os.path.join(work, "device.img")
     with open(image, "wb") as stream:
         stream.truncate(4 << 20)
-    program = platform_program(work, "block_test.c", "plain")
+    program = block_program(work, "plain")
     with host.loop_device(image, "--sector-size", "4096") as device:
         run(program, work, device)
 
@@ -187,6 +191,20 @@ def test_a_halt_marks_arrays_as_clean(work):
 @pytest.mark.parametrize("level", [0, 4, 7])
 def test_log(work, level):
     run_library_program(work, "log_test", str(level))
+
+
+@pytest.mark.parametrize("reader", ["pipe", "socket", "terminal", "gone"])
+def test_log_that_nobody_reads(work, reader):
+    run_library_program(work, "log_reader_test", reader)
+
+
+def test_closed_standard_descriptors(work, image):
+    run_library_program(work, "descriptors_test", image, os.path.join(work, "hub"))
+    check_ext4(image)
+
+
+def test_a_disk_is_removed_while_it_is_opened(work, image):
+    run_library_program(work, "disk_removal_test", image)
 
 
 def test_log_goes_to_standard_error_only_when_asked(work):

@@ -27,7 +27,7 @@ struct ob_config {
 	unsigned int vcpus;
 	/*
 	 * Most memory that the kernel may use, in bytes: at least 16 MB, or 4 MB without disks
-	 * (profile base). 0: a quarter of the host's.
+	 * (profile base). 0: ob_memory_default().
 	 */
 	uint64_t memory;
 	/* added to the kernel's command line, at most 768 characters; NULL: nothing */
@@ -41,7 +41,7 @@ struct ob_config {
 	/*
 	 * Receives one line without its newline, on any thread, possibly with a vCPU held or in a
 	 * signal handler. It must not block. It may call only async-signal-safe functions, and
-	 * nothing of this library. NULL: lines go to standard error.
+	 * nothing of this library but ob_log_to_stderr. NULL: that function.
 	 */
 	void (*log)(void *context, int level, const char *line, size_t length);
 	void *log_context;
@@ -102,10 +102,25 @@ struct ob_config {
 #define OB_SHARED_MEMORY 1ull
 
 /*
+ * Writes a line of the log to standard error, for `log` above. Does not wait for a reader: a line
+ * that a full pipe or a stopped terminal does not take is lost, and counted. The next line that is
+ * written comes after one that has the number. No SIGPIPE ends the program.
+ */
+void ob_log_to_stderr(void *context, int level, const char *line, size_t length);
+
+/*
+ * The memory in bytes that ob_boot gives a kernel by default: a quarter of the host's, or half of
+ * what the memory limits of the process's cgroups leave, if that is less. Never less than 64 MB, or
+ * 16 MB because of cgroups.
+ */
+uint64_t ob_memory_default(void);
+
+/*
  * For programs that sandbox themselves before ob_boot (seccomp, capabilities). Asks the host now
  * for a file of huge pages, which a kernel may need later for its memory. Without this call the
- * kernel asks when it grows. If the host refuses, the kernel uses small pages. Call it once, on any
- * thread. Takes some tenths of a millisecond.
+ * kernel asks when it grows. If the host refuses, the kernel uses small pages. Also looks at the
+ * memory limits of cgroups, for ob_memory_default. Call it once, on any thread. Takes some tenths
+ * of a millisecond.
  */
 void ob_prepare(void);
 
@@ -175,10 +190,14 @@ struct ob_disk_operations {
 	int (*write)(void *context, uint64_t offset, const struct iovec *pieces, int count);
 	/*
 	 * Makes everything durable that completed calls have written. Not called for a read-only
-	 * disk.
+	 * disk. An error means that data may be lost: all later flushes of the disk fail with it,
+	 * without a call.
 	 */
 	int (*flush)(void *context);
-	/* Drops contents; writes zeroes. Both functions or none (NULL). */
+	/*
+	 * Drops contents; writes zeroes, which need no room. Both functions or none (NULL). `write`
+	 * gets zeroes that are to keep their room.
+	 */
 	int (*discard)(void *context, uint64_t offset, uint64_t length);
 	int (*write_zeroes)(void *context, uint64_t offset, uint64_t length);
 	/*
@@ -193,7 +212,8 @@ struct ob_disk_config {
 	/*
 	 * A regular file or block device of the host. "/dev/fd/N" is the open descriptor N: the
 	 * library duplicates it and does not open the file again. The descriptor must be open for
-	 * reading, and for writing unless the disk is read-only.
+	 * reading, and for writing unless the disk is read-only. Locks and errors of flushes belong
+	 * to all copies of a descriptor: the program must not flock() or fsync() it meanwhile.
 	 */
 	const char *path;
 	unsigned int flags;
@@ -212,8 +232,10 @@ struct ob_disk_config {
 /*
  * Adds a disk. Its block device and partitions exist when this returns. `name` (may be NULL)
  * receives the device's name, as in /dev/vda. Returns the disk's number (>= 0), or -EBUSY (the file
- * is in use, also by this program), -EROFS (the file can only be read), -EINVAL (a wrong
- * configuration, or none), -ENODEV (no kernel runs), or the host's error for opening the file.
+ * is in use, also by this program), -EROFS (the file can only be read), -EFBIG (the file is larger
+ * than RLIMIT_FSIZE, and the disk is not read-only), -EINVAL (a wrong configuration, or none; a
+ * descriptor with O_APPEND or O_DIRECT), -ENODEV (no kernel runs), or the host's error for opening
+ * the file. ob_disk_error() has the reason.
  */
 int ob_disk_add(const struct ob_disk_config *config, char name[32]);
 
@@ -231,6 +253,9 @@ void ob_file_unlock(int fd);
  * -ENODEV.
  */
 int ob_disk_remove(int disk);
+
+/* Why the calling thread's last call about disks failed, in one line; "" if it did not. */
+const char *ob_disk_error(void);
 
 /*
  * Components: file systems, protocols and drivers, which are modules of this kernel. Linux loads
