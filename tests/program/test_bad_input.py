@@ -13,10 +13,10 @@ import pytest
 
 from support import host, images, program, trees
 from support.images import MEGABYTE
+from support.nobody import as_nobody
 from support.processes import wait_until_closed, wait_until_it_waits
 from support.program import bad, good
 
-NOBODY = 65534
 HUGE = 70 * 1024 * MEGABYTE
 
 
@@ -48,27 +48,10 @@ def big_file(tmp_path_factory):
     os.unlink(path)
 
 
-class AsNobody:
-    """The program as an unprivileged user, from a place that user can reach."""
-
-    def __init__(self, directory):
-        self.program = shutil.copy(program.PROGRAM, os.path.join(directory, "outboard"))
-        os.chmod(directory, 0o777)
-
-    def run(self, *words):
-        command = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}",
-                   "--clear-groups", self.program, *words]
-        return program.Result(subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
-                                             env={**os.environ, "HOME": "/"}))
-
-
 @pytest.fixture
 def nobody():
-    """Outside the usual scratch directory: a repository below /root is closed to others."""
-    directory = host.run("mktemp", "-d").stdout.strip()
-    yield AsNobody(directory)
-    shutil.rmtree(directory)
+    with as_nobody() as user:
+        yield user
 
 
 # ---- images that are none ----

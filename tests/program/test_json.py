@@ -9,6 +9,7 @@ import pytest
 
 from support import host, images, program
 from support.json_output import document, end, exact, items, lines
+from support.nobody import as_nobody
 from support.program import bad, good, run
 
 ODD = b"odd\xff\xc3\xa9"
@@ -511,6 +512,43 @@ def test_many_errors_take_bounded_room(image):
     places = [f"{image}:/none{number}" for number in range(1003)]
     found = end(bad("stat", "--json", *places))
     assert len(found["errors"]) == 1000 and found["more_errors"] == 3
+
+
+@pytest.mark.needs_root
+def test_failures_in_the_sandboxed_copy(work):
+    """Of a command that itself stays outside of the sandbox."""
+    with as_nobody() as user:
+        os.mkdir(f"{user.directory}/tree")
+        for name in ("closed", "open"):
+            with open(f"{user.directory}/tree/{name}", "w", encoding="ascii") as stream:
+                stream.write(name)
+        os.chmod(f"{user.directory}/tree/closed", 0)
+        result = user.run("mkfs", "--json", "ext4", "x", "--size", "16M", "--from", "tree")
+    (error,) = document(result)["errors"]
+    assert error["kind"] == "permission-denied" and error["path"] == "tree/./closed", str(result)
+    assert error["message"] in result.err
+
+
+@pytest.mark.needs("mkfs.vfat")
+def test_warnings_of_the_sandboxed_copy(work):
+    os.mkdir(f"{work}/tree")
+    with open(f"{work}/tree/old", "w", encoding="ascii"):
+        pass
+    os.utime(f"{work}/tree/old", ns=(0, 0))
+    result = good("mkfs", "--json", "vfat", f"{work}/x", "--from", f"{work}/tree")
+    warnings = document(result)["warnings"]
+    assert warnings and all(warning in result.err for warning in warnings), str(result)
+    assert any("times" in warning for warning in warnings), warnings
+
+
+@pytest.mark.parametrize("words", ["fsck --replay @", "resize @ --max", "edit @:/file",
+                                   "mkfs ext4 @ --force", "part @ list", "mount @ %"])
+def test_failures_of_other_commands_that_use_a_copy(work, words):
+    """On a file that is no image of anything but the head of a qcow2."""
+    with open(f"{work}/image", "wb") as stream:
+        stream.write(b"QFI\xfb" + bytes(508))
+    result = run(*with_json(words_of(words, f"{work}/image", work)))
+    assert result.code != 0 and end(result)["errors"], str(result)
 
 
 def test_warnings(work, image):

@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Work in a copy of this process, and the copy's report. The copy sandboxes itself: an image
-//! cannot harm this process.
+//! Work in a copy of this process. The copy sandboxes itself: an image cannot harm this process. It
+//! sends home its result and all that it has reported.
 
 use crate::crash;
 use crate::error::{Error, Result};
-use crate::failure::ErrorKind;
+use crate::failure::{ErrorKind, Failure};
 use crate::interrupt::{Guard, Interrupt, REQUEST};
+use crate::reported::{self, Kept};
 use outboard::{fork, Child, System};
 use serde::de::DeserializeOwned;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process;
 use std::time::Duration;
 
-/// Most bytes of the report: an image may control the copy.
+/// Most bytes of the answer: an image may control the copy.
 const LONGEST: usize = 1 << 30;
 /// Interval of checks for an interrupt to pass on.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The report of the copy.
-type Report<T> = std::result::Result<T, Error>;
+/// What the copy sends when it ends.
+#[derive(Serialize, Deserialize)]
+struct Answer<T> {
+    result: std::result::Result<T, Error>,
+    /// What it has printed.
+    reports: Kept,
+}
 
 fn cannot(error: &io::Error) -> Error {
     Error::failed("cannot start a process for the kernel", error)
@@ -51,8 +57,12 @@ impl Apart {
         let Some(child) = fork().map_err(|error| cannot(&error))? else {
             drop(ours);
             System::Host.umask(umask);
-            let report: Report<T> = work(&interrupt);
-            process::exit(send(theirs, &report));
+            reported::begin_copy();
+            let answer = Answer {
+                result: work(&interrupt),
+                reports: reported::take_reports(),
+            };
+            process::exit(send(theirs, &answer));
         };
         Ok(Self {
             child,
@@ -65,10 +75,12 @@ impl Apart {
     /// Waits for the end. `T`: the result of the work; an image may control the process that sends
     /// it.
     pub fn finish<T: DeserializeOwned>(self) -> Result<T> {
-        let report = receive(self.socket, &self.child, || self.interrupt.asked());
+        let received = receive(self.socket, &self.child, || self.interrupt.asked());
         let status = self.child.wait().map_err(|error| cannot(&error))?;
         if status.code() == Some(crash::CODE.into()) {
-            // The copy has reported the panic.
+            // The copy has printed the panic.
+            let text = "the kernel in the sandbox panicked; its messages are on standard error";
+            reported::add_failure_of_copy(Failure::new(ErrorKind::Crashed, text));
             return Err(Error::Status(crash::CODE));
         }
         if let Some(signal) = status.signal() {
@@ -77,16 +89,18 @@ impl Apart {
                 format!("the process in the sandbox crashed (signal {signal})"),
             ));
         }
-        let report = report.and_then(|bytes| Ok(serde_json::from_slice::<Report<T>>(&bytes)?));
-        report.map_err(|error| {
+        let answer = received.and_then(|bytes| Ok(serde_json::from_slice::<Answer<T>>(&bytes)?));
+        let answer = answer.map_err(|error| {
             Error::failed("the process in the sandbox ended without a result", &error)
-        })?
+        })?;
+        reported::add_of_copy(answer.reports);
+        answer.result
     }
 }
 
 /// Returns the exit code.
-fn send<T: Serialize>(mut socket: UnixStream, report: &Report<T>) -> i32 {
-    let sent = serde_json::to_vec(report)
+fn send<T: Serialize>(mut socket: UnixStream, answer: &Answer<T>) -> i32 {
+    let sent = serde_json::to_vec(answer)
         .map_err(io::Error::from)
         .and_then(|bytes| socket.write_all(&bytes));
     i32::from(sent.is_err())

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reports on standard error while a command runs: failures after which it goes on, and warnings.
-//! They are kept for a program that reads the command's output, if it asks for them. In calls of
-//! the library they go into a list ([`crate::notes`]) instead.
+//! They are kept for a program that reads the command's output, if it asks for them; a copy of this
+//! process ([`crate::apart`]) sends its own home. In calls of the library they go into a list
+//! ([`crate::notes`]) instead.
 
 use crate::failure::{ErrorKind, Failure};
 use crate::format;
 use crate::notes::Notes;
+use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 
 /// Something that failed while the rest went on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reported {
     /// The kind of the error.
     pub kind: ErrorKind,
@@ -43,7 +45,7 @@ impl From<String> for Reported {
 }
 
 /// The reports of one kind.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Reports<T> {
     /// The first of them.
     pub first: Vec<T>,
@@ -70,10 +72,18 @@ impl<T> Reports<T> {
             false => self.more += 1,
         }
     }
+
+    fn add_all(&mut self, reports: Reports<T>) {
+        reports
+            .first
+            .into_iter()
+            .for_each(|report| self.add(report));
+        self.more = self.more.saturating_add(reports.more);
+    }
 }
 
 /// The messages that [`report`] and [`warn`] printed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
     /// Failures after which the command went on.
     pub failures: Reports<Reported>,
@@ -93,6 +103,26 @@ pub fn keep_reports() {
 pub fn take_reports() -> Kept {
     let kept = KEPT.lock().expect("no thread panics").take();
     kept.unwrap_or_default()
+}
+
+/// In a copy of this process: keeps its own reports, if this process keeps any.
+pub(crate) fn begin_copy() {
+    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
+        *kept = Kept::default();
+    }
+}
+
+/// Adds what a copy of this process has printed.
+pub(crate) fn add_of_copy(reports: Kept) {
+    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
+        kept.failures.add_all(reports.failures);
+        kept.warnings.add_all(reports.warnings);
+    }
+}
+
+/// Adds a failure that a copy of this process has printed in other words.
+pub(crate) fn add_failure_of_copy(failure: Failure) {
+    keep(|kept| &mut kept.failures, failure.into());
 }
 
 fn keep<T>(list: impl FnOnce(&mut Kept) -> &mut Reports<T>, report: T) {
@@ -143,5 +173,10 @@ mod tests {
         (0..Reports::<usize>::MOST + 3).for_each(|number| reports.add(number));
         assert_eq!((reports.first.len(), reports.more), (1000, 3));
         assert_eq!(reports.first[0], 0);
+        let mut all = Reports::default();
+        all.add(7);
+        all.add_all(reports);
+        assert_eq!((all.first.len(), all.more), (1000, 4));
+        assert_eq!(all.first[..2], [7, 0]);
     }
 }
