@@ -2,8 +2,8 @@
 //! One run of the kernel: boots it when it is needed, mounts each file system once,
 //! and at the end writes and unmounts everything.
 //!
-//! A session of the program owns its process: it sets the umask, sandboxes the process, prints
-//! notes. A session of a library (`Session::in_library`) changes nothing of its process.
+//! A session of the program owns its process: it sandboxes the process, prints notes. A session of
+//! a library (`Session::in_library`) changes nothing of its process.
 
 mod apart;
 mod boot;
@@ -138,8 +138,9 @@ impl Session {
         if !access.images.is_empty() {
             session.snapshots = snapshots::directory();
         }
-        // Modes of new files are computed by commands, for images and the host alike.
+        // Commands compute the modes of new files: the kernel of an image has no umask.
         session.umask = System::Host.umask(0);
+        System::Host.umask(session.umask);
         session.shut_in(access)?;
         Ok(session)
     }

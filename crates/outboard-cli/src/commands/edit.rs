@@ -9,7 +9,7 @@
 
 use super::{image_place, runs_programs, uses_image};
 use clap::Args;
-use outboard::{signal_child, signals, Fd, System, Tree};
+use outboard::{signal_child, signals, Fd, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::HostAccess;
@@ -214,8 +214,6 @@ impl Copy {
         script.push(" \"$@\"");
         let interrupt = session.catch_interrupts();
         let spared = interrupt.spare();
-        // Files that the editor makes elsewhere get the user's permissions, not ours.
-        let ours = System::Host.umask(session.umask());
         let ended = process::Command::new("sh")
             .arg("-c")
             .arg(&script)
@@ -223,7 +221,6 @@ impl Copy {
             .arg(&self.file)
             .spawn()
             .and_then(wait_for_editor);
-        System::Host.umask(ours);
         drop(spared);
         interrupt.forget_before("nothing was changed")?;
         let shown = editor.to_string_lossy();

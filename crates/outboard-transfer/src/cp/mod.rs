@@ -229,6 +229,7 @@ fn copy_all(
     destination: &Place,
 ) -> Result<()> {
     let target_tree = session.open(destination, true)?;
+    let _modes = (target_tree == TreeId::Host).then(ExactModes::new);
     let mut trees = Vec::new();
     for source in sources {
         trees.push(session.open(source, false)?);
@@ -246,6 +247,26 @@ fn copy_all(
         threads: session.vcpus(),
     };
     way.copy(job)
+}
+
+/// While it lives, new files of this process get the modes that the copy has computed, whatever the
+/// user's umask is.
+struct ExactModes {
+    umask: u32,
+}
+
+impl ExactModes {
+    fn new() -> Self {
+        Self {
+            umask: System::Host.umask(0),
+        }
+    }
+}
+
+impl Drop for ExactModes {
+    fn drop(&mut self) {
+        System::Host.umask(self.umask);
+    }
 }
 
 /// A file that is to be copied, with all below it.
