@@ -381,15 +381,69 @@ def test_trusted_attributes_come_along(work, ext4):
     assert different.code == 1 and "trusted.mine" in different.out
 
 
-@pytest.mark.needs_root
-@pytest.mark.parametrize("words", (("squashfs",), ("ext4", "--reproducible")), ids=" ".join)
-def test_tools_tell_of_trusted_attributes(work, words):
-    if words[0] == "squashfs" and not host.have("mksquashfs"):
-        pytest.skip("mksquashfs is not installed")
-    tree = f"{work}/tree"
-    os.mkdir(tree)
-    with open(f"{tree}/file", "wb"):
+# ---- files that cannot be written to their end ----
+
+
+@pytest.fixture
+def disk(work):
+    """A disk with an ext4 of a few files, and a lab."""
+    tree = images.write_few_files(f"{work}/files")
+    ext4 = images.make_ext4_of(f"{work}/inner.img", tree, 8)
+    with open(f"{work}/lab.yaml", "w", encoding="ascii") as stream:
+        stream.write("nodes: {a: , b: }\nlinks: {l: {nodes: [a, b]}}\n"
+                     "steps:\n  - ping: {from: a, to: b}\n")
+    return images.partitioned(f"{work}/disk.img", "label: gpt\nstart=2048, size=16384\n",
+                              {2048: ext4}, 10)
+
+
+OUTPUTS = ("cp {disk}@1 {out}", "cp {disk}@1:/noise {out}", "cat {disk}@1 >{out}",
+           "cat {disk}@1:/noise >{out}", "cp {disk}@1 - >{out}", "tar-out {disk}@1:/ -f {out}",
+           "tar-out --zstd {disk}@1:/ >{out}", "ls {disk}@1:/ >{out}",
+           "info --json {disk} >{out}", "lab --svg {out} {work}/lab.yaml",
+           "lab --plot {out} {work}/lab.yaml",
+           "completions bash >{out}", "manual >{out}", "help >{out}", "--version >{out}")
+
+
+@pytest.mark.needs("strace")
+@pytest.mark.parametrize("words", OUTPUTS)
+def test_an_error_that_only_a_close_shows(work, disk, words):
+    """As on NFS beyond a quota."""
+    out = f"{work}/out"
+    with open(out, "w", encoding="ascii"):
         pass
-    os.setxattr(f"{tree}/file", "trusted.mine", b"value")
-    done = good("mkfs", words[0], f"{work}/new.img", "--from", tree, *words[1:])
-    assert "not kept: extended attributes" in done.err and "tree/file" in done.err
+    text = " ".join(command(words.format(disk=disk, work=work, out=out)))
+    done = host.run("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=close", "-P", out,
+                    "-e", "inject=close:error=EDQUOT", "sh", "-c", f"exec {text}", ok=None)
+    assert done.returncode == 1 and "quota" in done.stderr, done
+
+
+# ---- the modes of new files ----
+
+
+MODES = ("cp {disk}@1:/noise {out}", "cp -r {disk}@1:/ {out}", "cp {disk}@1 {out}",
+         "tar-out {disk}@1:/ -f {out}", "mkfs ext4 {out} --size 8M",
+         "mkfs ext4 {out}.qcow2 --size 8M",
+         "part {out} create --size 8M linux:rest", "lab --svg {out} {work}/lab.yaml",
+         "lab --plot {out} {work}/lab.yaml", "lab --pcap {out} {work}/lab.yaml")
+
+
+@pytest.mark.parametrize("words", MODES)
+def test_new_files_have_the_modes_that_the_umask_leaves(work, disk, words):
+    for mask in (0o022, 0o027, 0o077):
+        out = f"{work}/out{mask}"
+        text = " ".join(command(words.format(disk=disk, work=work, out=out)))
+        host.run("sh", "-c", f"umask {mask:o}; exec {text}")
+        (made,) = (name for name in os.listdir(work) if name.startswith(f"out{mask}"))
+        found = os.stat(f"{work}/{made}")
+        whole = 0o777 if os.path.isdir(f"{work}/{made}") else 0o666
+        if "cp -r" in words or ":/noise" in words:  # the modes of the sources, which are these
+            whole = 0o755 if "cp -r" in words else 0o644
+        assert found.st_mode & 0o777 == whole & ~mask, (made, oct(found.st_mode))
+
+
+def test_a_copy_keeps_modes_whatever_the_umask_is(work, disk):
+    good("chmod", "4757", f"{disk}@1:/noise")
+    for mask in ("000", "077", "777"):
+        host.run("sh", "-c", f"umask {mask}; exec {' '.join(command('cp'))} -a "
+                             f"{disk}@1:/ {work}/kept{mask}")
+        assert os.stat(f"{work}/kept{mask}/noise").st_mode & 0o7777 == 0o4757

@@ -13,7 +13,7 @@ mod sfdisk;
 use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
-use outboard::{set_name, Allocator, Inherited};
+use outboard::{set_name, Allocator, Fd, Inherited};
 use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
@@ -95,6 +95,7 @@ fn show(other: &clap::Error, words: &[OsString]) -> Result<()> {
         output::check_open()?;
     }
     let shown = other.print().and_then(|()| io::stdout().flush());
+    let shown = shown.and_then(|()| Fd::standard(1)?.flush());
     match other.exit_code() {
         0 => output::check(shown),
         code => {

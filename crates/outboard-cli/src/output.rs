@@ -40,6 +40,13 @@ pub fn check_open() -> Result<()> {
     }
 }
 
+/// Writes a whole text to standard output.
+pub fn print_all(text: &[u8]) -> Result<()> {
+    let mut output = Output::new()?;
+    output.bytes(text)?;
+    output.flush()
+}
+
 impl Output {
     /// Text.
     pub fn new() -> Result<Self> {

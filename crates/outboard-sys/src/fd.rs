@@ -63,6 +63,11 @@ impl Fd {
         closed.map(drop)
     }
 
+    /// Tells of an error of writing that else only a close shows, as on NFS. It stays open.
+    pub fn flush(&self) -> io::Result<()> {
+        self.duplicate()?.close()
+    }
+
     /// The working directory, without opening it.
     pub fn working_directory(system: &System) -> Self {
         Self {

@@ -9,6 +9,7 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::fs::Permissions;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -179,7 +180,8 @@ impl Scratch {
             .open(self.path())
             .and_then(|file| {
                 file.set_permissions(Permissions::from_mode(0o666 & !umask))?;
-                file.sync_all()
+                file.sync_all()?;
+                Fd::from(OwnedFd::from(file)).close()
             })
             .map_err(failed)?;
         let kept = match replace {

@@ -2,11 +2,17 @@
 //! Standard output, and other files of the host that get their bytes in order. The process on the
 //! other end of a pipe may read nothing for hours. A signal restarts write(2), so this never blocks
 //! in it: a write that waits for the reader ends when the user wants to stop.
+//!
+//! Every output must be flushed at its end: some file systems, such as NFS, report only then that
+//! bytes did not arrive.
 
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// Milliseconds until a signal is noticed that comes just before the wait.
 const PATIENCE: i32 = 100;
@@ -60,9 +66,17 @@ impl Write for StreamOutput {
         }
     }
 
+    /// Reports also an error of earlier writes that else only a close shows.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        self.fd.flush()
     }
+}
+
+/// Makes a file of the host with these contents, or gives an existing one these contents.
+pub fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(contents)?;
+    Fd::from(OwnedFd::from(file)).close()
 }
 
 #[cfg(test)]
@@ -70,7 +84,6 @@ mod tests {
     use super::*;
     use outboard_sandbox::interrupt::Cancel;
     use std::io::Read;
-    use std::os::fd::OwnedFd;
     use std::thread;
     use std::time::Duration;
 

@@ -47,6 +47,8 @@ pub fn run(options: &CatArgs, session: &mut Session) -> Result<()> {
         failures.take(part)?;
         interrupt.check()?;
     }
+    let flushed = output.flush();
+    flushed.map_err(|error| Error::of_output("standard output", &error))?;
     failures.finish()
 }
 

@@ -4,10 +4,10 @@
 
 use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
+use crate::output::print_all;
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;
-use outboard_sandbox::error::{Error, Result};
-use std::io::{self, Write};
+use outboard_sandbox::error::Result;
 
 /// Write the completions for a shell to standard output
 #[derive(Args, Debug)]
@@ -40,9 +40,7 @@ pub fn run(options: &CompletionsArgs) -> Result<()> {
     if kind == Kind::Bash {
         text.extend_from_slice(BASH.replace("@OPTIONS@", &mount_options()).as_bytes());
     }
-    io::stdout()
-        .write_all(&text)
-        .map_err(|error| Error::failed("cannot write the completions", &error))
+    print_all(&text)
 }
 
 /// The words after `mount -o`, from the table in its help. With a value they end in "=".

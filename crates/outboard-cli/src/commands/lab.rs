@@ -9,6 +9,7 @@ use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_volume::snapshots;
+use outboard_volume::stream_output::write_file;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -89,7 +90,7 @@ impl LabArgs {
 
 fn write(path: &Path, picture: &str) -> Result<()> {
     let shown = escaped(path.as_os_str().as_bytes());
-    std::fs::write(path, picture)
+    write_file(path, picture.as_bytes())
         .map_err(|error| Error::failed(format!("cannot write {shown}"), &error))
 }
 

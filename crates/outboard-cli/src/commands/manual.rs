@@ -2,6 +2,7 @@
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
 use crate::commands::arguments::Arguments;
+use crate::output::print_all;
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use jiff::Timestamp;
@@ -9,7 +10,6 @@ use outboard::version;
 use outboard_sandbox::error::{Error, Result};
 use outboard_transfer::moment::source_date;
 use roff::{bold, roman, Roff};
-use std::io;
 
 /// Write the manual page to standard output
 #[derive(Args, Debug)]
@@ -27,9 +27,7 @@ pub fn run(options: &ManualArgs) -> Result<()> {
             .find_subcommand(name)
             .ok_or_else(|| Error::Usage(format!("no command {name}")))?,
     };
-    page(command, &date()?)
-        .to_writer(&mut io::stdout().lock())
-        .map_err(|error| Error::failed("cannot write the manual page", &error))
+    print_all(page(command, &date()?).render().as_bytes())
 }
 
 /// The day of SOURCE_DATE_EPOCH, or today.

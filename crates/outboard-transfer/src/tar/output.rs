@@ -15,7 +15,7 @@ use outboard_volume::session::{Session, TreeId};
 use outboard_volume::stream_output::StreamOutput;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -155,10 +155,10 @@ pub(crate) fn pack_from(
     };
     let target = open()?;
     let threads = source.threads;
-    let write = |stream| {
+    let write = |stream: StreamOutput| {
         let mut output = Compressor::new(format, stream, threads)?;
         pack(&packed, starts, threads, &mut output)?;
-        output.finish().map(drop)
+        output.finish()?.flush()
     };
     let written = target.stream(interrupt).and_then(write);
     report.print_losses();

@@ -184,12 +184,12 @@ impl BytesTarget {
 
     /// Ends the copy. Returns how many bytes were written.
     pub fn finish(&mut self) -> Result<u64> {
-        let done = match self.kind {
-            Kind::Stream(_) => Ok(()),
+        let done = match &mut self.kind {
+            Kind::Stream(stream) => stream.flush(),
             Kind::Empty => self.file.truncate(self.position),
             Kind::Device => self.file.sync(),
         };
-        done.map_err(|error| {
+        done.and_then(|()| self.file.flush()).map_err(|error| {
             let text = format!("{}: not everything was written", self.shown);
             Error::failed(text, &error)
         })?;
