@@ -16,9 +16,10 @@ import time
 import pytest
 
 from matrix.recipes import RECIPES
-from support import host, images, trees
+from support import host, images, program, trees
 from support.images import MEGABYTE
-from support.json_output import items
+from support.json_output import document, end, items
+from support.nobody import as_nobody
 from support.program import bad, good, run
 
 BY_NAME = {recipe.name: recipe for recipe in RECIPES}
@@ -34,7 +35,7 @@ NOT_REPRODUCIBLE = ("xfs", "btrfs", "f2fs", "exfat", "ntfs")
 MAKERS = {"ext2": "mke2fs", "ext3": "mke2fs", "ext4": "mke2fs", "vfat": "mkfs.vfat",
           "fat12": "mkfs.vfat", "fat16": "mkfs.vfat",
           "fat32": "mkfs.vfat", "ntfs": "mkntfs", "udf": "mkudffs", "squashfs": "mksquashfs",
-          "iso9660": "xorriso"}
+          "iso9660": "xorriso", "romfs": "genromfs"}
 
 
 def need(kind):
@@ -104,16 +105,19 @@ def test_a_tree_is_packed_into(work, kind):
     recipe = BY_NAME[PACKED[kind]]
     tree = build(work, recipe.filled)
     image = f"{work}/disk.img"
-    good("mkfs", kind, image, "--from", tree)
+    made = good("mkfs", kind, image, "--from", tree)
+    assert all("not kept" in line for line in made.err.splitlines()), made.err
     same(work, image, recipe.kind, tree, recipe.filled)
 
 
 @pytest.mark.parametrize("kind",
                          ["ext4", "xfs", "btrfs", "f2fs", "vfat", "exfat", "ntfs", "minix", "swap"])
 def test_empty(work, kind):
+    """Nothing is printed: not the chatter of any tool."""
     image = f"{work}/-odd ?name,.img"
     label = [] if kind == "minix" else ["--label", "LABELLED"]
-    good("mkfs", kind, "./-odd ?name,.img", "--size", "400M", *label, cwd=work)
+    made = good("mkfs", kind, "./-odd ?name,.img", "--size", "400M", *label, cwd=work)
+    assert made.err == "" and made.out == "", str(made)
     assert os.path.getsize(image) == 400 * MEGABYTE
     info = good("info", image).out
     assert kind in info and ("LABELLED" in info or not label), info
@@ -253,6 +257,83 @@ def test_one_owner_of_a_packed_tree(work, kind):
     assert " 7 8 " in " ".join(good("ls", "-l", f"{work}/x:/etc").out.split())
     bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map",
         "0:1", code=2, mentions=["--owner UID:GID"])
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660", "romfs", "cramfs"])
+def test_files_that_a_packer_cannot_read_are_named(work, kind):
+    """Whatever the tool makes of them: some leave them out, and end with success."""
+    need(kind)
+    with as_nobody() as user:
+        tree = f"{user.directory}/tree"
+        os.makedirs(f"{tree}/deep")
+        for name in ("deep/secret", "other"):
+            with open(f"{tree}/{name}", "w", encoding="ascii") as stream:
+                stream.write(name)
+        os.chmod(f"{tree}/deep/secret", 0)
+        made = user.run("mkfs", kind, "x", "--from", "tree")
+        assert made.code == 1 and "tree/deep/secret" in made.err, str(made)
+        assert "other" not in made.err, str(made)
+        errors = end(user.run("mkfs", "--json", kind, "y", "--from", "tree"))["errors"]
+        assert any("tree/deep/secret" in error["message"] for error in errors), errors
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("mkfs.cramfs")
+def test_a_file_that_cramfs_cuts_is_a_failure(work):
+    host.sparse_file(f"{small_tree(work)}/large", 20 * MEGABYTE)
+    bad("mkfs", "cramfs", f"{work}/x", "--from", f"{work}/tree", mentions=["truncated"])
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize("words", [("squashfs",), ("erofs",), ("ext4", "--reproducible")],
+                         ids=" ".join)
+def test_root_keeps_attributes_that_only_root_sees(work, words):
+    """The layer of an overlay, whose lower files would come back."""
+    need(words[0])
+    os.makedirs(f"{work}/tree/d")
+    os.setxattr(f"{work}/tree/d", "trusted.overlay.opaque", b"y")
+    assert good("mkfs", words[0], f"{work}/x", *words[1:], "--from", f"{work}/tree").err == ""
+    assert 'trusted.overlay.opaque="y"' in good("getfattr", "-d", "-m", "-", f"{work}/x:/d").out
+
+
+@pytest.mark.needs("xorriso")
+@pytest.mark.parametrize("name", ["user.overlay.opaque", "user.overlay.redirect"])
+def test_a_layer_that_would_change_is_a_failure(work, name):
+    os.makedirs(f"{work}/tree/d")
+    os.setxattr(f"{work}/tree/d", name, b"y")
+    bad("mkfs", "iso9660", f"{work}/x", "--from", f"{work}/tree", mentions=[name, "tree/d"])
+    os.removexattr(f"{work}/tree/d", name)
+    os.setxattr(f"{work}/tree/d", "user.overlay.origin", b"y")
+    assert "not kept" in good("mkfs", "iso9660", f"{work}/y", "--from", f"{work}/tree").err
+
+
+@pytest.mark.needs("mkfs.vfat")
+def test_what_a_tool_says_beside_its_success_is_shown(work):
+    """Fewer clusters than FAT32 must have: firmware takes it for FAT16."""
+    made = good("mkfs", "--json", "fat32", f"{work}/x", "--size", "32M")
+    (warning,) = document(made)["warnings"]
+    assert "clusters" in warning and warning in made.err, str(made)
+
+
+@pytest.mark.needs("mkfs.ext4")
+@pytest.mark.parametrize("words", [(), ("--size", "64M")], ids=["to fit", "of a size"])
+def test_an_archive_in_a_pipe(work, words):
+    """Without a size it is read twice."""
+    small_tree(work)
+    script = f'tar -C {work} -cf - tree | {program.PROGRAM} mkfs ext4 {work}/x --from /dev/stdin'
+    assert host.run("sh", "-c", " ".join([script, *words])).stderr == ""
+    assert good("cat", f"{work}/x:/tree/etc/deep/passwd").out == "root\n"
+    full = host.run("sh", "-c", f"{script} --size 1M --force", ok=None)
+    assert full.returncode == 1 and "too small" in full.stderr, full.stderr
+
+
+@pytest.mark.long
+@pytest.mark.needs("xorriso")
+def test_a_large_file_on_a_cd(work):
+    host.sparse_file(f"{small_tree(work)}/large", 4 << 30)
+    good("mkfs", "iso9660", f"{work}/x", "--from", f"{work}/tree", timeout=600)
+    assert re.search(rf" {4 << 30} .* large$", good("ls", "-l", f"{work}/x:/").out, re.M)
 
 
 @pytest.mark.needs_root

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs tools of the distribution as child processes: no shell, a clean environment, a sandbox with
 //! the given files, and no control characters of their output on a terminal.
+//!
+//! What a tool prints on standard error reaches the user, also when the tool ends with success:
+//! [`Ended::remarks`] returns all lines but those of [`CHATTER`].
 
 use crate::error::warn;
 use crate::error::{Error, Result};
@@ -44,6 +47,47 @@ const LAST: usize = 4;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes kept of each pipe.
 const KEPT: usize = 1 << 20;
+
+/// Lines that tools print on standard error in ordinary use, by words that are in them.
+const CHATTER: &[(&str, &[&str])] = &[
+    ("debugfs", &["debugfs 1."]),
+    ("resize2fs", &["resize2fs 1."]),
+    ("mke2fs", &["while determining whether"]),
+    // Our losses have the names of the files.
+    (
+        "mksquashfs",
+        &["Unrecognised xattr prefix system.posix_acl_"],
+    ),
+    (
+        "mkntfs",
+        &[
+            "is not a block device.",
+            "mkntfs forced anyway.",
+            "was not specified for",
+            "To boot from a device, Windows needs",
+            "Windows will not be able to boot from this device.",
+        ],
+    ),
+    (
+        "mkswap",
+        &[
+            "insecure permissions",
+            "contains holes or other unsupported extents",
+            "This swap file can be rejected by kernel",
+            "Use --verbose for more details",
+        ],
+    ),
+    ("sfdisk", &["will be corrected by write."]),
+    (
+        "xorriso",
+        &[
+            "RockRidge filesystem manipulator",
+            "xorriso : NOTE :",
+            "xorriso : UPDATE :",
+            "libisofs: NOTE :",
+        ],
+    ),
+];
 
 /// Whether a tool is sandboxed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +165,7 @@ impl Tool {
             confined: false,
             progress: false,
             shown: false,
-            names: None,
+            names: Vec::new(),
         })
     }
 }
@@ -153,7 +197,7 @@ pub struct Call {
     /// Standard output shows the tool's progress.
     progress: bool,
     shown: bool,
-    names: Option<(String, String)>,
+    names: Vec<(String, String)>,
 }
 
 /// How a tool ended.
@@ -162,6 +206,8 @@ pub struct Ended {
     status: ExitStatus,
     /// Standard output of the tool, then its standard error. A tool prints its errors there.
     pub output: Vec<u8>,
+    /// Where standard error begins in it.
+    errors: usize,
 }
 
 impl Call {
@@ -191,6 +237,16 @@ impl Call {
         let list = self.files.iter_mut().map(|files| &mut files.reads);
         list.for_each(|list| list.push(path.as_ref().to_owned()));
         self
+    }
+
+    /// Lets the tool read a tree with all attributes that this process could read.
+    pub fn packs(mut self, tree: impl AsRef<Path>) -> Self {
+        if let Some(files) = &mut self.files {
+            files.attributes = true;
+            // The capability for that also gives access to the memory of other processes.
+            files.reads.retain(|path| path != Path::new("/proc"));
+        }
+        self.reads(tree)
     }
 
     /// Lets the tool change a file, or everything below a directory.
@@ -233,9 +289,10 @@ impl Call {
         self
     }
 
-    /// Replaces the path of a private file in the tool's output by the user's name for it.
+    /// Replaces a path in the tool's output by the user's name for the file.
     pub fn naming(mut self, path: &Path, shown: &str) -> Self {
-        self.names = Some((path.display().to_string(), shown.to_owned()));
+        self.names
+            .push((path.display().to_string(), shown.to_owned()));
         self
     }
 
@@ -267,7 +324,7 @@ impl Call {
         let listener = || Listener {
             output: Vec::new(),
             shown: self.shown,
-            names: self.names.as_ref(),
+            names: &self.names,
         };
         let (mut usual, mut errors) = (listener(), listener());
         let (stdin, stdout, stderr) =
@@ -297,15 +354,19 @@ impl Call {
         Ok(Ended {
             name: self.name,
             status,
+            errors: usual.output.len(),
             output: [usual.output, errors.output].concat(),
         })
     }
 
-    /// Runs the tool, which must succeed.
+    /// Runs the tool, which must succeed. Reports its remarks.
     pub fn succeed(self, what: &str) -> Result<Ended> {
         let ended = self.run()?;
         match ended.status.success() {
-            true => Ok(ended),
+            true => {
+                ended.warn_of_remarks();
+                Ok(ended)
+            }
             false => Err(ended.failure(what)),
         }
     }
@@ -394,11 +455,19 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
+/// The lines of a tool's output that have any text.
+fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+    output
+        .split(|byte| matches!(byte, b'\n' | b'\r'))
+        .map(trimmed)
+        .filter(|line| !line.is_empty())
+}
+
 /// Collects the output of a tool on one of its pipes.
 struct Listener<'a> {
     output: Vec<u8>,
     shown: bool,
-    names: Option<&'a (String, String)>,
+    names: &'a [(String, String)],
 }
 
 impl Listener<'_> {
@@ -417,12 +486,12 @@ impl Listener<'_> {
     }
 
     fn take(&mut self, line: &[u8]) {
-        let line = match self.names {
-            Some((path, shown)) => String::from_utf8_lossy(line)
+        let mut line = line.to_vec();
+        for (path, shown) in self.names {
+            line = String::from_utf8_lossy(&line)
                 .replace(path, shown)
-                .into_bytes(),
-            None => line.to_vec(),
-        };
+                .into_bytes();
+        }
         if self.shown {
             // A closed standard error is no reason to stop the tool.
             let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
@@ -442,6 +511,28 @@ impl Ended {
         self.status.code()
     }
 
+    /// What the tool printed on standard error besides its usual chatter, with its name before
+    /// each line.
+    pub fn remarks(&self) -> Vec<String> {
+        let chatter = CHATTER.iter().filter(|(tool, _)| *tool == self.name);
+        let chatter: Vec<&str> = chatter.flat_map(|(_, words)| *words).copied().collect();
+        lines(&self.output[self.errors..])
+            .map(escaped)
+            .filter(|line| !chatter.iter().any(|words| line.contains(words)))
+            .map(|line| match line.starts_with(&format!("{}: ", self.name)) {
+                true => line,
+                false => format!("{}: {line}", self.name),
+            })
+            .collect()
+    }
+
+    /// Reports the remarks of a tool that ended with success.
+    pub fn warn_of_remarks(&self) {
+        for remark in self.remarks() {
+            warn(format!("warning: {remark}"));
+        }
+    }
+
     /// An error with the first and the last lines of the tool's output.
     pub fn failure(&self, what: &str) -> Error {
         if matches!(self.status.signal(), Some(libc::SIGINT | libc::SIGTERM)) {
@@ -451,12 +542,7 @@ impl Ended {
             (Some(code), _) => format!("ended with {code}"),
             (None, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
         };
-        let lines: Vec<&[u8]> = self
-            .output
-            .split(|byte| matches!(byte, b'\n' | b'\r'))
-            .map(trimmed)
-            .filter(|line| !line.is_empty())
-            .collect();
+        let lines: Vec<&[u8]> = lines(&self.output).collect();
         let shown = |line: &&[u8]| format!("\n  {}: {}", self.name, escaped(line));
         let text: String = match lines.len().checked_sub(FIRST + LAST) {
             None | Some(0) => lines.iter().map(shown).collect(),
@@ -474,6 +560,7 @@ impl Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::notes::Notes;
 
     const SHELL: Tool = Tool::new("sh", "dash");
 
@@ -522,6 +609,25 @@ mod tests {
         let lines: Vec<&str> = message.lines().collect();
         assert_eq!(lines[1..3], ["  sh: step 1", "  sh: step 2"]);
         assert_eq!(lines[8..], ["  sh: step 10", "  sh: wrong"]);
+    }
+
+    #[test]
+    fn remarks_are_reported_and_chatter_is_not() {
+        let ended = |name| Ended {
+            name,
+            status: ExitStatus::from_raw(0),
+            output: b"mkfs.fat 4.2\n\nRead this.\nmkswap: insecure permissions 0644\n".to_vec(),
+            errors: 14,
+        };
+        let remarks = ended("mkswap").remarks();
+        assert_eq!(remarks, ["mkswap: Read this."]);
+        let remarks = ended("mke2fs").remarks();
+        assert_eq!(remarks[1], "mke2fs: mkswap: insecure permissions 0644");
+        let call = SHELL.call(Confinement::default()).unwrap();
+        let notes = Notes::default();
+        let script = "echo usual; echo odd >&2";
+        notes.collect(|| call.arguments(["-c", script]).succeed("it").unwrap());
+        assert_eq!(notes.lines(), ["warning: sh: odd"]);
     }
 
     #[test]

@@ -227,6 +227,14 @@ const NOT_FOR_PROGRAMS: &[i64] = &[
     libc::SYS_syslog,
     libc::SYS_iopl,
     libc::SYS_ioperm,
+    // Root's capability for attributes would permit these.
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_fanotify_init,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_vhangup,
+    libc::SYS_acct,
 ];
 
 /// Allowed ioctls on terminals, disks and files of the host. Not TIOCSTI, which types on the user's
@@ -274,8 +282,24 @@ const X32: i64 = 0x4000_0000;
 /// rt_tgsigqueueinfo, process_vm_readv, process_vm_writev.
 const X32_OWN: &[i64] = &[524, 521, 528, 536, 539, 540];
 
-/// Ioctls that type on the user's terminal.
-const TYPING: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
+/// Ioctls that type on the user's terminal, and those that stop or change a whole file system.
+const NOT_FOR_FILES: &[u64] = &[
+    libc::TIOCSTI,
+    libc::TIOCLINUX,
+    0xc004_5877, // FIFREEZE
+    0xc004_5878, // FITHAW
+    0xc018_5879, // FITRIM
+];
+/// Flags of clone(2) that make namespaces.
+const NAMESPACES: &[i32] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
 
 fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
     Ok(SeccompRule::new(conditions)?)
@@ -494,14 +518,17 @@ pub fn apply(sockets: SocketCalls) -> Result<()> {
 
 /// The filter for programs: only calls that are known to be needless are forbidden.
 fn for_programs() -> Result<BpfProgram> {
-    let user = libc::CLONE_NEWUSER as u64;
-    let apart = rule(vec![SeccompCondition::new(0, Qword, MaskedEq(user), user)?])?;
+    let apart = |&flag: &i32| {
+        let flag = flag as u64;
+        rule(vec![SeccompCondition::new(0, Qword, MaskedEq(flag), flag)?])
+    };
+    let apart = NAMESPACES.iter().map(apart).collect::<Result<Vec<_>>>()?;
     let mut rules: Rules = NOT_FOR_PROGRAMS
         .iter()
         .map(|&call| (call, Vec::new()))
         .collect();
-    rules.insert(libc::SYS_clone, vec![apart]);
-    rules.insert(libc::SYS_ioctl, with_argument(1, TYPING)?);
+    rules.insert(libc::SYS_clone, apart);
+    rules.insert(libc::SYS_ioctl, with_argument(1, NOT_FOR_FILES)?);
     rules.insert(libc::SYS_socketpair, datagrams()?);
     let short = |(call, rules): (&i64, &Vec<SeccompRule>)| (call | X32, rules.clone());
     let mut others: Rules = rules.iter().map(short).collect();
@@ -650,10 +677,13 @@ mod tests {
         for own in [521, 524, 528, 536, 539, 540] {
             assert!(refuses(own | X32 as u32, &[]), "x32 {own}");
         }
-        for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+        let freeze = 0xc004_5877;
+        for request in [libc::TIOCSTI, libc::TIOCLINUX, freeze] {
             assert!(refuses(number("ioctl"), &[0, request]), "{request:#x}");
         }
-        assert!(refuses(number("clone"), &[libc::CLONE_NEWUSER as u64 | 17]));
+        for space in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID] {
+            assert!(refuses(number("clone"), &[space as u64 | 17]));
+        }
         let datagrams = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64];
         assert!(refuses(number("socketpair"), &datagrams));
         for (name, arguments) in [("ioctl", [0, libc::TCGETS]), ("clone", [17, 0])] {

@@ -2,7 +2,7 @@
 //! Sandboxes other programs, such as checkers of file systems, which parse images as our kernel
 //! does. They can read and run programs and libraries, and read or change named files, and nothing
 //! else. No network, no namespaces, no mounts, no tracing; of root's capabilities only those for
-//! files.
+//! files and, where a program packs a tree, for their attributes.
 
 use super::files::{is_in_a_directory, NODES};
 use super::filter;
@@ -39,6 +39,8 @@ pub struct ProgramFiles {
     pub reads: Vec<PathBuf>,
     /// Files to change; of directories everything below.
     pub writes: Vec<PathBuf>,
+    /// Run by root, the program reads attributes that other users do not even see.
+    pub attributes: bool,
 }
 
 fn restrict(files: &ProgramFiles) -> Result<RulesetStatus, RulesetError> {
@@ -68,7 +70,7 @@ fn restrict(files: &ProgramFiles) -> Result<RulesetStatus, RulesetError> {
 /// restricted: some hosts have no Landlock.
 pub fn shut_in(files: &ProgramFiles) -> io::Result<bool> {
     let status = restrict(files).map_err(io::Error::other)?;
-    rights::drop_all_but_files().map_err(io::Error::other)?;
+    rights::drop_all_but_files(files.attributes).map_err(io::Error::other)?;
     match filter::apply_to_programs() {
         Err(error) if !filter::is_missing(&error) => return Err(io::Error::other(error)),
         _ => {}

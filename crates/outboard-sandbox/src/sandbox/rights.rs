@@ -84,10 +84,13 @@ pub fn drop_capabilities(access: &HostAccess) -> Result<()> {
 }
 
 /// Drops capabilities of a program that works on images: run by root, it may read and write images
-/// of others.
-pub fn drop_all_but_files() -> std::result::Result<(), caps::errors::CapsError> {
+/// of others. `attributes`: it also keeps what root needs to see all attributes of a file.
+pub fn drop_all_but_files(attributes: bool) -> std::result::Result<(), caps::errors::CapsError> {
     let had = caps::read(None, CapSet::Permitted)?;
-    let wanted: CapsHashSet = FOR_FILES.iter().copied().collect();
+    let mut wanted: CapsHashSet = FOR_FILES.iter().copied().collect();
+    if attributes {
+        wanted.extend(FOR_ATTRIBUTES);
+    }
     let kept: CapsHashSet = had.intersection(&wanted).copied().collect();
     caps::set(None, CapSet::Effective, &kept)?;
     caps::set(None, CapSet::Permitted, &kept)?;

@@ -2,6 +2,7 @@
 //! Unpacks an archive into a directory of an image.
 
 use super::extract::{extract, ArchiveEnd, Options};
+pub use super::member::Member;
 use super::member::{Archive, NextMember};
 use super::polled::{Gone, Polled};
 use super::selection::Selection;
@@ -108,10 +109,10 @@ pub fn unpack_reads(file: &Path) -> Vec<PathBuf> {
     reads
 }
 
-/// Unpacks an archive file. `operand`: the destination, as the user would write it.
+/// Unpacks a whole archive. `operand`: the destination, as the user would write it.
 pub fn unpack_file(
     session: &mut Session,
-    file: &Path,
+    input: ArchiveInput,
     place: &Place,
     operand: &[u8],
     new_report: fn() -> Report,
@@ -121,19 +122,15 @@ pub fn unpack_file(
         keep_links: false,
         selection: &Selection::default(),
     };
-    unpack(
-        session,
-        ArchiveInput::open(Some(file.as_os_str()))?,
-        place,
-        operand,
-        how,
-        new_report,
-    )
+    unpack(session, input, place, operand, how, new_report)
 }
 
-/// Counts the files of an archive, and the bytes of their data in blocks of `block`.
-pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64)> {
-    let input = ArchiveInput::open(Some(file.as_os_str()))?;
+/// Counts the files of an archive, and their room as `room` has it.
+pub fn count(
+    input: ArchiveInput,
+    room: impl Fn(&Member) -> u64,
+    interrupt: &Interrupt,
+) -> Result<(u64, u64)> {
     let name = input.name.clone();
     let (mut archive, _) = input.archive(interrupt, Accounts::default())?;
     let (mut files, mut bytes) = (0, 0);
@@ -141,10 +138,7 @@ pub fn count(file: &Path, block: u64, interrupt: &Interrupt) -> Result<(u64, u64
         match archive.next() {
             Ok(NextMember::Member(member)) => {
                 files += 1;
-                let parts = member.map.parts.iter();
-                bytes += parts
-                    .map(|(_, length)| length.div_ceil(block) * block)
-                    .sum::<u64>();
+                bytes += room(&member);
             }
             Ok(NextMember::Refused(..)) => {}
             Ok(NextMember::End { .. }) => match archive.finish() {

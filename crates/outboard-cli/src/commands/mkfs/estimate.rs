@@ -1,32 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How much room a tree needs: counted for `--fit`.
 
+use super::archive::SourceArchive;
 use super::host_tree;
+use super::makers::FileSystemMaker;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::operand::is_directory;
-use outboard_transfer::tar::input::count;
+use outboard_transfer::report::Loss;
+use outboard_transfer::tar::input::{count, Member};
 use outboard_transfer::walk::{Entry, Step};
 use outboard_volume::session::{apart, Session};
 use std::collections::HashSet;
+use std::ffi::CString;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
 const MEGABYTE: u64 = 1 << 20;
+/// Bytes of attributes that have room beside a file's other metadata.
+const SMALL_ATTRIBUTES: u64 = 96;
+/// Bytes of an attribute besides its name and value.
+const ATTRIBUTE_HEAD: u64 = 16;
+
+/// How a type stores files.
+#[derive(Clone, Copy, Debug)]
+pub struct Storing {
+    /// The holes of sparse files take no room.
+    pub holes: bool,
+    /// Each name of a file with hard links is a file of its own.
+    pub copies_links: bool,
+    /// It has extended attributes.
+    pub attributes: bool,
+}
+
+impl Storing {
+    pub fn by(maker: &FileSystemMaker) -> Self {
+        Self {
+            holes: maker.holes,
+            copies_links: maker.copies_links,
+            attributes: !maker.leaves_out.contains(&Loss::Attribute),
+        }
+    }
+}
 
 /// The contents of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeSize {
     /// Files of any kind, each once.
     pub files: u64,
-    /// Bytes of their data in blocks of 4 KiB, and of directories.
+    /// Bytes of their data and attributes in blocks of 4 KiB, and of directories.
     pub bytes: u64,
 }
 
 impl TreeSize {
-    /// Counts what is in a directory. `holes`: the holes of sparse files need no room.
-    pub fn of_directory(top: &Path, holes: bool, interrupt: Interrupt) -> Result<Self> {
+    /// Counts what is in a directory.
+    pub fn of_directory(top: &Path, storing: Storing, interrupt: Interrupt) -> Result<Self> {
         let mut content = Self::default();
         let mut linked = HashSet::new();
         host_tree::for_each(top, interrupt, |step| {
@@ -34,7 +63,7 @@ impl TreeSize {
                 Step::Found(entry) => {
                     // The copy reports what is gone meanwhile.
                     if let Ok(stat) = entry.stat() {
-                        content.add(&entry, &stat, holes, &mut linked);
+                        content.add(&entry, &stat, storing, &mut linked);
                     }
                 }
                 Step::Opened(_) | Step::Left(_) => {}
@@ -51,32 +80,44 @@ impl TreeSize {
         &mut self,
         entry: &Entry,
         stat: &libc::stat,
-        holes: bool,
+        storing: Storing,
         linked: &mut HashSet<(u64, u64)>,
     ) {
         if is_directory(stat) {
             self.files += 1;
-            self.bytes += BLOCK;
+            self.bytes += BLOCK + attribute_bytes(entry, storing);
             return;
         }
         // An entry of its directory takes 8 bytes and its name, twice if it has an index.
         self.bytes += 2 * (16 + entry.name.to_bytes().len() as u64);
-        if stat.st_nlink > 1 && !linked.insert((stat.st_dev, stat.st_ino)) {
+        let is_linked = stat.st_nlink > 1 && !storing.copies_links;
+        if is_linked && !linked.insert((stat.st_dev, stat.st_ino)) {
             return;
         }
         self.files += 1;
-        self.bytes += file_bytes(stat, holes);
+        self.bytes += file_bytes(stat, storing.holes) + attribute_bytes(entry, storing);
     }
 
     /// Counts what is in a tar archive, in a process that can read that and do nothing else.
-    pub fn of_tar(session: &mut Session, file: &Path) -> Result<Self> {
+    pub fn of_tar(
+        session: &mut Session,
+        archive: &SourceArchive,
+        storing: Storing,
+    ) -> Result<Self> {
         let access = HostAccess {
-            reads: vec![file.to_owned()],
+            reads: vec![archive.path().to_owned()],
             parses: true,
             ..HostAccess::default()
         };
         let (files, bytes) = apart(session, &access, |session| {
-            count(file, BLOCK, &session.catch_interrupts())
+            let room = |member: &Member| {
+                let parts = member.map.parts.iter();
+                let data = parts.map(|(_, length)| length.div_ceil(BLOCK) * BLOCK);
+                let attributes = member.attributes.xattrs.iter();
+                let attributes = attributes.map(|(name, value)| (name.count_bytes(), value.len()));
+                data.sum::<u64>() + room_of_attributes(attributes, storing)
+            };
+            count(archive.open()?, room, &session.catch_interrupts())
         })?;
         Ok(Self {
             files,
@@ -90,6 +131,29 @@ impl TreeSize {
         let inodes = self.files * 512;
         let needed = self.bytes + self.bytes / 12 + inodes + 16 * MEGABYTE;
         round_up(needed.max(least))
+    }
+}
+
+/// The room of a file's extended attributes.
+fn attribute_bytes(entry: &Entry, storing: Storing) -> u64 {
+    if !storing.attributes {
+        return 0;
+    }
+    let names = entry.directory.xattrs_at(entry.name).unwrap_or_default();
+    let length = |name: &CString| {
+        let value = entry.directory.xattr_at(entry.name, name);
+        (name.count_bytes(), value.map_or(0, |value| value.len()))
+    };
+    room_of_attributes(names.iter().map(length), storing)
+}
+
+/// The room of attributes, of which the lengths of the names and values are given.
+fn room_of_attributes(lengths: impl Iterator<Item = (usize, usize)>, storing: Storing) -> u64 {
+    let length = |(name, value)| ATTRIBUTE_HEAD + name as u64 + value as u64;
+    match lengths.map(length).sum() {
+        0..=SMALL_ATTRIBUTES => 0,
+        _ if !storing.attributes => 0,
+        bytes => bytes.div_ceil(BLOCK) * BLOCK,
     }
 }
 
@@ -113,6 +177,12 @@ mod tests {
     use super::*;
     use std::fs;
 
+    const ALL: Storing = Storing {
+        holes: true,
+        copies_links: false,
+        attributes: true,
+    };
+
     #[test]
     fn links_count_once_and_holes_do_not() {
         let directory = tempfile::tempdir().unwrap();
@@ -124,18 +194,36 @@ mod tests {
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        let content = TreeSize::of_directory(top, true, Interrupt::default()).unwrap();
+        let size = |storing| TreeSize::of_directory(top, storing, Interrupt::default()).unwrap();
+        let content = size(ALL);
         assert_eq!(content.files, 4);
         assert!(
             (4 * BLOCK + 8192..16 * BLOCK).contains(&content.bytes),
             "{content:?}"
         );
-        assert!(
-            TreeSize::of_directory(top, false, Interrupt::default())
-                .unwrap()
-                .bytes
-                > 1 << 30
-        );
+        let without_holes = Storing {
+            holes: false,
+            ..ALL
+        };
+        assert!(size(without_holes).bytes > 1 << 30);
+        let copying = Storing {
+            copies_links: true,
+            ..ALL
+        };
+        assert_eq!(size(copying).files, 5);
+        assert_eq!(size(copying).bytes, content.bytes + 3 * BLOCK);
         assert!(content.room(300 << 20) >= 300 << 20);
+    }
+
+    #[test]
+    fn large_attributes_count() {
+        let room = |lengths: &[(usize, usize)]| room_of_attributes(lengths.iter().copied(), ALL);
+        assert_eq!(room(&[(10, 20)]), 0);
+        assert_eq!(room(&[(10, 60_000), (10, 20)]), 15 * BLOCK);
+        let without = Storing {
+            attributes: false,
+            ..ALL
+        };
+        assert_eq!(room_of_attributes([(10, 60_000)].into_iter(), without), 0);
     }
 }

@@ -122,16 +122,12 @@ pub fn settle(
         .arguments(["-w", "-f"])
         .argument(&path)
         .argument(scratch.path())
-        .succeed(what)?;
-    // debugfs ends with 0 whatever happens; what it says besides its own name and the commands is
-    // an error.
-    let text = String::from_utf8_lossy(&ended.output);
-    let complaint = text
-        .lines()
-        .find(|line| !line.starts_with("debugfs") && !line.trim().is_empty());
-    match complaint {
-        Some(line) => Err(Error::Failed(format!("{what}: debugfs: {line}"))),
-        None => Ok(()),
+        .run()?;
+    // debugfs ends with 0 whatever happens.
+    match (ended.code(), ended.remarks().first()) {
+        (Some(0), None) => Ok(()),
+        (Some(0), Some(remark)) => Err(Error::Failed(format!("{what}: {remark}"))),
+        _ => Err(ended.failure(what)),
     }
 }
 

@@ -7,8 +7,9 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::report;
 use outboard_transfer::operand::Named;
-use outboard_transfer::walk::{Step, Walk};
+use outboard_transfer::walk::{EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -24,6 +25,23 @@ pub fn check_paths(top: &Path, tool: &str, interrupt: Interrupt) -> Result<()> {
     for_each(top, interrupt, |step| match step {
         Step::Found(entry) if entry.path.len() >= LONGEST => Err(too_deep(top, tool)),
         _ => Ok(()),
+    })
+}
+
+/// Reports the files that cannot be read: a tool that gives up because of one may not name it.
+pub fn report_unreadable(top: &Path, interrupt: Interrupt) -> Result<()> {
+    for_each(top, interrupt, |step| {
+        match step {
+            Step::Found(entry) if entry.kind == libc::S_IFREG => {
+                let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+                if let Err(error) = entry.directory.open_at(entry.name, flags, 0) {
+                    report(entry.failure("read", &error));
+                }
+            }
+            Step::Failed(entry, error) => report(entry.failure("list", &error)),
+            Step::Found(_) | Step::Opened(_) | Step::Left(_) => {}
+        }
+        Ok(())
     })
 }
 

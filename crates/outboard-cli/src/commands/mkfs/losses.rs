@@ -3,46 +3,87 @@
 //! them, as our own copies do.
 
 use super::host_tree;
-use outboard::System;
+use super::makers::FileSystemMaker;
 use outboard_sandbox::error::Result;
+use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::report::{Loss, Report};
 use outboard_transfer::walk::{Entry, EntryText, Step};
+use std::ffi::CStr;
 use std::path::Path;
 
-/// The attributes that only root sees, which no tool does in its sandbox.
-const OF_ROOT: &[u8] = b"trusted.";
+/// The attributes of a layer of an overlay that decide what is in the merged tree, behind
+/// "trusted.overlay." or "user.overlay.".
+const OF_LAYERS: [&[u8]; 5] = [
+    b"opaque",
+    b"redirect",
+    b"metacopy",
+    b"whiteout",
+    b"whiteouts",
+];
 
-/// Reports the attributes of the tree that the tool drops or does not see. The tool has reported
-/// files that cannot be read.
-pub fn tell(top: &Path, kinds: &[Loss], interrupt: Interrupt) -> Result<()> {
-    if kinds.is_empty() && System::Host.effective_user() != 0 {
-        return Ok(());
+/// Reports the attributes of the tree that the tool drops. The tool has reported files that cannot
+/// be read. Returns whether all is kept that is more than metadata.
+pub fn tell(top: &Path, maker: &FileSystemMaker, interrupt: Interrupt) -> Result<bool> {
+    if maker.leaves_out.is_empty() {
+        return Ok(true);
     }
     let report = Report::default();
     host_tree::for_each(top, interrupt, |step| {
         if let Step::Found(entry) = step {
-            note(&entry, kinds, &report);
+            note(&entry, maker, &report);
         }
         Ok(())
     })?;
     report.print_losses();
-    Ok(())
+    Ok(report.failures() == 0)
 }
 
-fn note(entry: &Entry, kinds: &[Loss], report: &Report) {
-    let mut lost = entry
-        .directory
-        .xattrs_at(entry.name)
-        .unwrap_or_default()
+fn note(entry: &Entry, maker: &FileSystemMaker, report: &Report) {
+    let names = entry.directory.xattrs_at(entry.name).unwrap_or_default();
+    let is_lost = |name: &&CStr| maker.leaves_out.contains(&Loss::of_xattr(name));
+    let lost: Vec<&CStr> = names.iter().map(AsRef::as_ref).filter(is_lost).collect();
+    for name in lost.iter().filter(|name| is_of_layer(name)) {
+        let text = format!(
+            "cannot keep {} of {}: {} has no such attributes, and without it the files of this \
+             overlay change",
+            escaped(name.to_bytes()),
+            entry.shown(),
+            maker.kind
+        );
+        let failure = Failure::new(ErrorKind::Unsupported, text);
+        report.fail(failure.with_path(entry.path.to_vec()));
+    }
+    let mut kinds: Vec<Loss> = lost.into_iter().map(Loss::of_xattr).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for kind in kinds {
+        report.lose(kind, || entry.shown());
+    }
+}
+
+/// Whether an overlay that has the file in a layer differs without this attribute.
+fn is_of_layer(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    let of_overlay = [b"trusted.overlay.".as_slice(), b"user.overlay."];
+    let own = of_overlay
         .iter()
-        .map(|name| (Loss::of_xattr(name), name.to_bytes().starts_with(OF_ROOT)))
-        .filter(|(loss, of_root)| *of_root || kinds.contains(loss))
-        .map(|(loss, _)| loss)
-        .collect::<Vec<_>>();
-    lost.sort_unstable();
-    lost.dedup();
-    for loss in lost {
-        report.lose(loss, || entry.shown());
+        .find_map(|start| name.strip_prefix(*start));
+    own.is_some_and(|own| OF_LAYERS.contains(&own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_layers() {
+        for name in [c"trusted.overlay.opaque", c"user.overlay.redirect"] {
+            assert!(is_of_layer(name));
+        }
+        for name in [c"trusted.overlay.origin", c"user.opaque", c"trusted.opaque"] {
+            assert!(!is_of_layer(name));
+        }
     }
 }

@@ -83,8 +83,13 @@ pub struct FileSystemMaker {
     owner: Option<(&'static str, &'static str)>,
     /// The option for a file of SELinux labels.
     labels: Option<&'static str>,
-    /// The attributes that a tool silently leaves out when it reads the tree.
+    /// The attributes that the type does not have, or that a tool silently leaves out.
     pub leaves_out: &'static [Loss],
+    /// Whether each name of a file with hard links is a file of its own.
+    pub copies_links: bool,
+    /// The tool leaves out what it cannot read, says so on standard error, and calls that success.
+    /// Lines with these words are about metadata only.
+    pub skips: Option<&'static [&'static str]>,
 }
 
 const UUID: usize = 36;
@@ -104,6 +109,8 @@ const NONE: FileSystemMaker = FileSystemMaker {
     owner: None,
     labels: None,
     leaves_out: &[],
+    copies_links: false,
+    skips: None,
 };
 
 const fn ext(kind: &'static str, words: &'static [&'static str]) -> FileSystemMaker {
@@ -130,6 +137,8 @@ const fn fat(kind: &'static str, words: &'static [&'static str], least: u64) -> 
         least,
         reproducible: Reproducible::Fat,
         holes: false,
+        leaves_out: ATTRIBUTES,
+        copies_links: true,
         ..NONE
     }
 }
@@ -186,6 +195,8 @@ const MAKERS: &[FileSystemMaker] = &[
         sectors: Sectors::ByWords(&["--sector-size={}"]),
         least: 4 * MEGABYTE,
         holes: false,
+        leaves_out: ATTRIBUTES,
+        copies_links: true,
         ..NONE
     },
     FileSystemMaker {
@@ -257,6 +268,7 @@ const MAKERS: &[FileSystemMaker] = &[
         reproducible: Reproducible::ByTool(&["-no-sparse"]),
         owner: Some(("-force-uid", "-force-gid")),
         leaves_out: &[Loss::AccessList],
+        skips: Some(&["Unrecognised xattr prefix", "attempting to re-read"]),
         ..NONE
     },
     FileSystemMaker {
@@ -284,6 +296,9 @@ const MAKERS: &[FileSystemMaker] = &[
             "mkisofs",
             "-quiet",
             "-R",
+            // Files of 4 GiB and more.
+            "-iso-level",
+            "3",
             "{options}",
             "-o",
             "{image}",
@@ -306,6 +321,7 @@ const MAKERS: &[FileSystemMaker] = &[
         filled: FillMethod::ByTool,
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
+        skips: Some(&[]),
         ..NONE
     },
     FileSystemMaker {
@@ -316,6 +332,7 @@ const MAKERS: &[FileSystemMaker] = &[
         filled: FillMethod::ByTool,
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
+        skips: Some(&["uids truncated", "gids truncated"]),
         ..NONE
     },
 ];

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Makes a file system in a private file, of a given size or of one that fits.
 
-use super::estimate::{round_up, TreeSize};
+use super::estimate::{round_up, Storing, TreeSize};
 use super::makers::{FileSystemMaker, FillMethod, Reproducible, FILE_SECTOR};
 use super::target::ImageTarget;
 use super::{ext, fat, host_tree, iso, losses, ContentSource, MkfsArgs, Wish};
 use crate::commands::{progress, uses_image};
-use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::error::{warn, Error, Failures, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::size as size_text;
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
 use outboard_transfer::exclusion::Exclusion;
@@ -20,8 +21,9 @@ use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::{Range, Scratch};
 use outboard_volume::session::{apart, Session};
 use outboard_volume::uuid;
+use std::cell::RefCell;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How often `--fit` tries a larger size.
 const TRIES: u32 = 12;
@@ -45,6 +47,8 @@ pub(super) struct Making<'a> {
     shown: String,
     /// The image or volume, as the user would write it.
     operand: Vec<u8>,
+    /// What the tool printed on standard error in its last run.
+    remarks: RefCell<Vec<String>>,
 }
 
 impl<'a> Making<'a> {
@@ -104,6 +108,7 @@ impl<'a> Making<'a> {
             sector,
             shown: name.shown(),
             operand: name.operand(),
+            remarks: RefCell::default(),
         };
         making.choose_words()?;
         Ok(making)
@@ -214,7 +219,41 @@ impl<'a> Making<'a> {
         }
     }
 
+    /// Prepares for reading the source more than once, if that is needed.
+    pub(super) fn keep_source(&mut self, wish: Wish, interrupt: &Interrupt) -> Result<()> {
+        match (&mut self.source, wish) {
+            (Some(ContentSource::Tar(archive)), Wish::Fit) => archive.keep(interrupt),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn make(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        wish: Wish,
+    ) -> Result<Copied> {
+        let made = self.make_as_wished(session, scratch, wish);
+        match self.tell_remarks() {
+            true => made,
+            false => made.map(|_| Copied::Some),
+        }
+    }
+
+    /// Reports what the tool printed on standard error. Returns whether it packed everything.
+    fn tell_remarks(&self) -> bool {
+        let mut failures = Failures::default();
+        for remark in self.remarks.take() {
+            let of_metadata = |words: &[&str]| words.iter().any(|words| remark.contains(words));
+            match self.maker.skips {
+                Some(words) if !of_metadata(words) => failures.tell(remark),
+                _ => warn(format!("warning: {remark}")),
+            }
+        }
+        failures.finish().is_ok()
+    }
+
+    fn make_as_wished(
         &self,
         session: &mut Session,
         scratch: &Scratch,
@@ -243,10 +282,11 @@ impl<'a> Making<'a> {
 
     /// Advice where the bytes would fit: the number of inodes was too small.
     fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
-        let Some(source) = self.source.as_ref().filter(|_| self.maker.is_ext()) else {
+        let source = self.source.as_ref().filter(|_| self.maker.is_ext());
+        let Some(source) = source.filter(|source| source.can_be_read_again()) else {
             return Ok(String::new());
         };
-        let content = source.content(session, self.maker.holes)?;
+        let content = source.content(session, Storing::by(self.maker))?;
         Ok(match content.bytes < size / 2 {
             true => format!(
                 "; its bytes would fit, but it has {} files, which need as many inodes: -- {}",
@@ -258,10 +298,13 @@ impl<'a> Making<'a> {
     }
 
     fn make_to_fit(&self, session: &mut Session, scratch: &Scratch) -> Result<Copied> {
-        // How much of a file is holes depends on the host, but the image must not.
-        let holes = self.maker.holes && self.time.is_none();
+        let storing = Storing {
+            // How much of a file is holes depends on the host, but the image must not.
+            holes: self.maker.holes && self.time.is_none(),
+            ..Storing::by(self.maker)
+        };
         let content = match &self.source {
-            Some(source) => source.content(session, holes)?,
+            Some(source) => source.content(session, storing)?,
             None => TreeSize::default(),
         };
         let words = match self.maker.is_ext() {
@@ -305,11 +348,6 @@ impl<'a> Making<'a> {
         if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
             let filled = self.call(session, scratch, Some(source), words)?;
             if filled == Copied::All {
-                losses::tell(
-                    source.directory()?.as_ref(),
-                    self.maker.leaves_out,
-                    session.catch_interrupts(),
-                )?;
                 ext::settle(
                     session,
                     scratch,
@@ -359,8 +397,9 @@ impl<'a> Making<'a> {
                 };
                 cp::copy(session, &order, &contents, &place, progress::report)
             }
-            ContentSource::Tar(path) => {
-                match unpack_file(session, path, &place, &self.operand, progress::report) {
+            ContentSource::Tar(archive) => {
+                let input = archive.open()?;
+                match unpack_file(session, input, &place, &self.operand, progress::report) {
                     Ok(()) => Ok(Copied::All),
                     Err(Error::Told) => Ok(Copied::Some),
                     Err(error) => Err(error),
@@ -387,13 +426,17 @@ impl<'a> Making<'a> {
         if let Some(name) = self.maker.sectors_variable(self.sector) {
             call = call.variable(name, self.sector.to_string());
         }
-        let tree = match &self.source {
-            Some(given @ ContentSource::Directory(_)) => Some(given.directory()?),
-            Some(given) if self.maker.filled == FillMethod::ByTool => Some(given.directory()?),
-            _ => None,
+        let packed = match self.maker.filled {
+            FillMethod::ByTool => self.source.as_ref(),
+            _ => source,
         };
-        if let Some(path) = &tree {
-            call = call.reads(path);
+        let tree = packed.map(ContentSource::directory).transpose()?;
+        if let (Some(packed), Some(tree)) = (packed, &tree) {
+            call = call.packs(tree);
+            // Each path has the root's in it.
+            if tree.as_ref() != Path::new("/") {
+                call = call.naming(tree.as_ref(), &packed.shown());
+            }
         }
         if let Some(path) = &self.options.file_contexts {
             call = call.reads(path);
@@ -413,6 +456,11 @@ impl<'a> Making<'a> {
             };
         }
         let ended = call.run()?;
+        let remarks = match ended.code() {
+            Some(0) => ended.remarks(),
+            _ => Vec::new(),
+        };
+        self.remarks.replace(remarks);
         let full = source.is_some() && ext::was_full(&ended.output);
         match ended.code() {
             Some(0) => Ok(Copied::All),
@@ -438,16 +486,23 @@ impl<'a> Making<'a> {
             host_tree::check_paths(tree.as_ref(), self.maker.tool.name, interrupt.clone())?;
         }
         scratch.clear(0)?;
-        let made = self.call(session, scratch, None, &[])?;
+        let mut made = match self.call(session, scratch, None, &[]) {
+            Err(error) => {
+                if let Some(source) = &self.source {
+                    host_tree::report_unreadable(source.path(), interrupt)?;
+                }
+                return Err(error);
+            }
+            Ok(made) => made,
+        };
         if let (Reproducible::Iso, Some(time)) = (self.maker.reproducible, self.time) {
             iso::settle(scratch.path(), time)?;
         }
         if let Some(source) = &self.source {
-            losses::tell(
-                source.directory()?.as_ref(),
-                self.maker.leaves_out,
-                interrupt,
-            )?;
+            let tree = source.directory()?;
+            if !losses::tell(tree.as_ref(), self.maker, interrupt)? {
+                made = Copied::Some;
+            }
         }
         let Wish::Exactly(size) = wish else {
             return Ok(made);

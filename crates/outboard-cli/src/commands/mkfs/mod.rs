@@ -5,6 +5,7 @@
 //! tool is given the tree ([`makers`]). Only when it is complete does it become the image, or is it
 //! written into the partition: what fails or is interrupted leaves nothing behind.
 
+mod archive;
 mod check;
 mod estimate;
 mod ext;
@@ -17,8 +18,9 @@ mod making;
 mod target;
 
 use crate::commands::check_file_name;
+use archive::SourceArchive;
 use clap::Args;
-use estimate::TreeSize;
+use estimate::{Storing, TreeSize};
 use makers::FileSystemMaker;
 use making::Making;
 use outboard_sandbox::error::{Error, Result};
@@ -31,6 +33,7 @@ use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::PlainPath;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use target::{find_target, finish, lock_existing};
@@ -103,7 +106,7 @@ pub struct MkfsArgs {
 #[derive(Debug)]
 enum ContentSource {
     Directory(PathBuf),
-    Tar(PathBuf),
+    Tar(SourceArchive),
 }
 
 impl ContentSource {
@@ -120,29 +123,48 @@ impl ContentSource {
         }
         check_file_name(path)?;
         let operand = || path.as_os_str().as_bytes().to_vec();
-        let metadata = std::fs::metadata(path)
-            .map_err(|error| Error::of_file("cannot use", operand(), &error))?;
-        Ok(match metadata.is_dir() {
-            true => Self::Directory(path.to_path_buf()),
-            false => Self::Tar(path.to_path_buf()),
-        })
+        let failed = |error: io::Error| Error::of_file("cannot use", operand(), &error);
+        let metadata = std::fs::metadata(path).map_err(failed)?;
+        match metadata.is_dir() {
+            true => Ok(Self::Directory(path.to_path_buf())),
+            false => SourceArchive::find(path).map(Self::Tar).map_err(failed),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Directory(path) => path,
+            Self::Tar(archive) => archive.path(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        escaped(self.path().as_os_str().as_bytes())
     }
 
     /// The host's files that the kernel's process reads.
     fn reads(&self) -> Vec<PathBuf> {
         match self {
             Self::Directory(path) => vec![path.clone()],
-            Self::Tar(path) => unpack_reads(path),
+            Self::Tar(archive) => unpack_reads(archive.path()),
         }
     }
 
-    /// How much is in it; the holes of its files are no room where `holes` says so.
-    fn content(&self, session: &mut Session, holes: bool) -> Result<TreeSize> {
+    /// Whether it can be read more than once.
+    fn can_be_read_again(&self) -> bool {
+        match self {
+            Self::Directory(_) => true,
+            Self::Tar(archive) => archive.can_be_read_again(),
+        }
+    }
+
+    /// How much is in it, as a type stores it.
+    fn content(&self, session: &mut Session, storing: Storing) -> Result<TreeSize> {
         match self {
             Self::Directory(path) => {
-                TreeSize::of_directory(path, holes, session.catch_interrupts())
+                TreeSize::of_directory(path, storing, session.catch_interrupts())
             }
-            Self::Tar(path) => TreeSize::of_tar(session, path),
+            Self::Tar(archive) => TreeSize::of_tar(session, archive, storing),
         }
     }
 
@@ -150,9 +172,9 @@ impl ContentSource {
     fn directory(&self) -> Result<PlainPath> {
         match self {
             Self::Directory(path) => PlainPath::new(path),
-            Self::Tar(path) => Err(Error::Usage(format!(
+            Self::Tar(_) => Err(Error::Usage(format!(
                 "{} is no directory, which the tool of this type needs: unpack it first",
-                escaped(path.as_os_str().as_bytes())
+                self.shown()
             ))),
         }
     }
@@ -184,8 +206,9 @@ pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     let _lock = lock_existing(session, &name)?;
     let target = find_target(options, session, &name);
     let (target, has) = target.map_err(|error| error.about(name.operand()))?;
-    let making = Making::new(options, maker, &name, target.sector())?;
+    let mut making = Making::new(options, maker, &name, target.sector())?;
     let wish = making.wish(&target, has)?;
+    making.keep_source(wish, &interrupt)?;
     let scratch = target.scratch()?;
     let private = scratch.path().display().to_string();
     let mut make = || {
