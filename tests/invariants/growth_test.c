@@ -64,6 +64,17 @@ static uint64_t memory_present(void)
 	return (uint64_t)number_in("/proc/zoneinfo", "present") * 4096;
 }
 
+/*
+ * What Linux sizes its limits by (tmpfs, dirty pages, TCP): the ceiling, less what Linux needs for
+ * itself, before memory grows and afterwards.
+ */
+static void check_total(uint64_t ceiling)
+{
+	uint64_t total = (uint64_t)number_in("/proc/meminfo", "MemTotal:") * 1024;
+
+	CHECK(total <= ceiling && total >= ceiling - ceiling / 8);
+}
+
 /* Writes until it is done or there is no room. Returns what was written. */
 static uint64_t write_file(int fd, uint64_t size)
 {
@@ -103,6 +114,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(number_in("/proc/zoneinfo", "start_pfn:"), FIRST_FRAME);
 	CHECK(memory_present() <= MOST_AT_BOOT);
 	CHECK(number_in("/proc/meminfo", "MemFree:") * 1024 < (long)MOST_AT_BOOT);
+	check_total(ceiling);
 	for (int round = 0; round < 2; round++) {
 		fd = (int)OK(
 			ob_sys_openat(AT_FDCWD, "/tmpfs/big", O_CREAT | O_RDWR | O_EXCL, 0644));
@@ -120,6 +132,7 @@ int main(int count, char **arguments)
 		OK(ob_sys_unlink("/tmpfs/big"));
 		printf("%lu MB written, %lu MB present\n", written / MB, memory_present() / MB);
 		CHECK(written <= memory_present() && memory_present() <= ceiling);
+		check_total(ceiling);
 	}
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;

@@ -8,8 +8,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
+#include <time.h>
 
 #include "client.h"
 
@@ -163,6 +166,31 @@ static void as_many_vcpus_as_processors(void)
 	CHECK_EQUAL(CPU_COUNT(&ours), wanted < 64 ? wanted : 64);
 }
 
+static int64_t mtime_of_new_file(const char *path)
+{
+	struct stat status;
+
+	OK(ob_sys_close((unsigned int)OK(ob_sys_openat(AT_FDCWD, path, O_CREAT | O_EXCL, 0600))));
+	OK(ob_sys_stat(path, (struct stat *)&status));
+	return status.st_mtime;
+}
+
+/*
+ * The clock is the host's at boot, and files have its time. A client may set it; then files follow
+ * it.
+ */
+static void clocks(void)
+{
+	struct timespec now;
+
+	OK(ob_sys_clock_gettime(CLOCK_REALTIME, (void *)&now));
+	CHECK(llabs(now.tv_sec - time(NULL)) < 60);
+	CHECK(llabs(mtime_of_new_file("/of-host") - time(NULL)) < 60);
+	now.tv_sec -= 86400;
+	OK(ob_sys_clock_settime(CLOCK_REALTIME, (void *)&now));
+	CHECK(llabs(mtime_of_new_file("/of-client") - now.tv_sec) < 60);
+}
+
 int main(int count, char **arguments)
 {
 	CHECK_EQUAL(count, 2);
@@ -179,6 +207,7 @@ int main(int count, char **arguments)
 	as_many_vcpus_as_processors();
 	bad_arguments(arguments[1]);
 	mounted_disk_is_busy(arguments[1]);
+	clocks();
 	CHECK_EQUAL(ob_halt(), 0);
 	nothing_runs();
 	return 0;
