@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Memory grows by hot-add, up to the ceiling, before anything is reclaimed.
+ * Memory grows by hot-add, up to the ceiling, before anything is reclaimed that will be wanted
+ * again.
  *
  * The allocator's slow path wakes kswapd when a zone runs low; the linker wraps that call. While
- * there is room to grow, the wrap wakes the grower instead. The grower doubles memory: a program
+ * there is room to grow, the wrap wakes the grower instead, with one exception: clean pages of
+ * files that were read once are recycled first, as long as none that was dropped is read again (a
+ * refault of mm/workingset.c). So a file that is read once takes no memory of the host, and the
+ * second reading of a large file makes room for it. The grower doubles memory: a program
  * that needs little takes little, and one that needs much waits for few steps. The pages that are
  * still to come count as present in the total, so Linux does not size or refuse things by the
  * present memory.
@@ -30,14 +34,18 @@
 #define OB_GROW_PATIENCE (10 * HZ)
 #define OB_GROW_RECENT (HZ / 10)
 
-/* So many clean pages of files are kept where the program wants the others reclaimed. */
+/* So many clean pages of files are kept before others are recycled. */
 #define OB_RECYCLE_LEAST (SZ_64M >> PAGE_SHIFT)
+
+/* So many refaults since memory grew last say that files are read again. */
+#define OB_RECYCLE_REFAULTS (SZ_1M >> PAGE_SHIFT)
 
 struct ob_grower {
 	struct task_struct *task;
 	wait_queue_head_t wanted, grown;
 	unsigned long steps;		/* taken so far */
 	unsigned long last;		/* when the last one was, in jiffies */
+	unsigned long refaults;		/* of pages of files, before the last one */
 	bool want;
 	bool finished;			/* at the ceiling, or the host refused */
 };
@@ -119,6 +127,12 @@ static void ob_grow(void)
 		ob_grow_no_more(size + step, step < wanted ? -ENOMEM : 0);
 }
 
+/* How many pages of files were read again after they had been dropped. */
+static unsigned long ob_refaults(void)
+{
+	return global_node_page_state(WORKINGSET_REFAULT_FILE);
+}
+
 static int ob_grower_main(void *unused)
 {
 	/* Growing takes a little memory itself: it may use the reserves. */
@@ -128,6 +142,7 @@ static int ob_grower_main(void *unused)
 		ob_grow();
 		ob_raise_marks();
 		WRITE_ONCE(ob_grower.last, jiffies);
+		WRITE_ONCE(ob_grower.refaults, ob_refaults());
 		WRITE_ONCE(ob_grower.want, false);
 		WRITE_ONCE(ob_grower.steps, ob_grower.steps + 1);
 		wake_up_all(&ob_grower.grown);
@@ -167,26 +182,31 @@ static unsigned long ob_pages_to_write(void)
 	return global_node_page_state(NR_FILE_DIRTY) + global_node_page_state(NR_WRITEBACK);
 }
 
-/* "recycle_files" on the command line: the program reads each file once. */
-static bool ob_recycles __ro_after_init;
+/* "recycle_files" on the command line: the program wants no memory for files that it reads again. */
+static bool ob_always_recycles __ro_after_init;
 
 static int __init ob_recycle_set(char *value)
 {
-	ob_recycles = true;
+	ob_always_recycles = true;
 	return 1;
 }
 __setup("recycle_files", ob_recycle_set);
+
+static bool ob_files_are_read_again(void)
+{
+	return ob_refaults() - READ_ONCE(ob_grower.refaults) >= OB_RECYCLE_REFAULTS;
+}
 
 /* Whether reclaiming pages of files costs less than growing, as nobody will want them again. */
 static bool ob_can_recycle(gfp_t gfp)
 {
 	unsigned long busy = ob_pages_to_write() + OB_RECYCLE_LEAST;
 
-	return ob_recycles && !(gfp & __GFP_WRITE) &&
-	       global_node_page_state(NR_INACTIVE_FILE) > busy;
+	return !(gfp & __GFP_WRITE) && global_node_page_state(NR_INACTIVE_FILE) > busy &&
+	       (ob_always_recycles || !ob_files_are_read_again());
 }
 
-/* Dodge wakeup_kswapd: memory grows before Linux takes pages back from files. */
+/* Dodge wakeup_kswapd: memory grows before Linux takes pages back that may be wanted again. */
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 
