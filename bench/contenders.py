@@ -4,6 +4,7 @@
 
 import contextlib
 import dataclasses
+import mmap
 import os
 import random
 import shutil
@@ -70,17 +71,42 @@ class Turns:
 
 
 def reason(error: Exception) -> str:
-    """The last line of an error, short and without this machine's paths. Often a tool wrote it."""
+    """The first line of an error that has this word, or the last line, short and without this
+    machine's paths. Often a tool wrote it.
+    """
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    line = lines[-1].replace(program.OUT, "out").replace(program.REPOSITORY + os.sep, "")
+    line = next((line for line in lines if "error" in line.lower()), lines[-1])
+    line = line.replace(program.OUT, "out").replace(program.REPOSITORY + os.sep, "")
     return line if len(line) <= 120 else f"...{line[-117:]}"
 
 
-def take_turns(contenders: list[Contender], rounds: int) -> Turns:
+WARM_BYTES = 1 << 30
+REST_SECONDS = 20
+
+
+def warm_memory() -> None:
+    """Touches memory of the machine and frees it. A virtual machine may have given free memory back
+    to its host: without this, the contender that asks for memory first pays for that.
+    """
+    with mmap.mmap(-1, WARM_BYTES) as memory:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+        zeros = bytes(1 << 20)
+        for _ in range(WARM_BYTES >> 20):
+            memory.write(zeros)
+
+
+def rest() -> None:
+    """As long as a virtual machine takes to give free memory back: what comes after a break."""
+    time.sleep(REST_SECONDS)
+
+
+def take_turns(contenders: list[Contender], rounds: int,
+               before: Callable[[], None] = warm_memory) -> Turns:
     """
     Each round lets every contender run once, in an order of its own: none runs always behind the
-    same one, which may leave the caches cold. A contender that fails once is left out with the
-    reason: rounds are compared as pairs, so all or none of its samples count.
+    same one, which may leave the caches cold. `before` is called ahead of each. A contender that
+    fails once is left out with the reason: rounds are compared as pairs, so all or none of its
+    samples count.
     """
     samples: dict[str, list] = {contender.name: [] for contender in contenders}
     left_out: dict[str, str] = {}
@@ -89,6 +115,7 @@ def take_turns(contenders: list[Contender], rounds: int) -> Turns:
             if contender.name not in samples:
                 continue
             try:
+                before()
                 samples[contender.name].append(contender.run())
             except (host.ToolFailed, OSError) as error:
                 print(f"left out: {contender.name}, round {number + 1}: {error}", file=sys.stderr)

@@ -5,7 +5,8 @@ for both.
 
 import os
 
-from contenders import OURS, OUT, Contender, Result, Turns, host, scratch, seconds, take_turns
+from contenders import (OURS, OUT, REST_SECONDS, Contender, Result, Turns, host, rest, scratch,
+                        seconds, take_turns, warm_memory)
 from support import images
 
 PROGRAM = os.path.join(OUT, "filework")
@@ -16,6 +17,7 @@ MEGABYTES = {"read": 1024, "write": 512}
 NAMES = {
     "first_read": "first read of 512 MB after boot",
     "cold_read": "cold read of 512 MB",
+    "second_read": "second read of 512 MB",
     "warm_read": "warm read of 512 MB",
     "disk_read": "read of 512 MB from disk",
     "random_read": "8,192 random reads of 4 KB from disk, 16 at once",
@@ -62,7 +64,7 @@ class Round:
         return self.both(lambda work, image: on_loop("host", work, self.kind, self.mount, image))
 
 
-def measure(kind: str, rounds: int) -> Turns:
+def measure(kind: str, rounds: int, before=warm_memory) -> Turns:
     """Each sample is a dictionary: work to seconds."""
     with scratch() as directory:
         mount = os.path.join(directory, "mount")
@@ -73,8 +75,8 @@ def measure(kind: str, rounds: int) -> Turns:
         contenders = [Contender(OURS, turn.library)]
         on_loop_devices = [Contender(ON_DEVICE, turn.library_on_device), Contender(HOST, turn.host)]
         if host.knows(kind):
-            return take_turns(contenders + on_loop_devices, rounds)
-        turns = take_turns(contenders, rounds)
+            return take_turns(contenders + on_loop_devices, rounds, before)
+        turns = take_turns(contenders, rounds, before)
         why = f"no loop mounts of {kind} on this host"
         turns.left_out |= {who.name: why for who in on_loop_devices}
         return turns
@@ -100,4 +102,7 @@ def file_work(rounds: int) -> list:
             result = turns.result(f"{kind}: {name}", "s", f"at most {SLOWEST} of the host's",
                                   lambda times, work=work: times[work])
             results.append(judge(result))
-    return results
+    rested = measure("ext4", rounds, rest).result(
+        f"ext4: {NAMES['first_read']}, {REST_SECONDS} s of rest before", "s",
+        f"at most {SLOWEST} of the host's", lambda times: times["first_read"])
+    return [*results, judge(rested)]

@@ -325,18 +325,21 @@ def copiers_out(directory: str, image: str) -> list:
         os.makedirs(place, exist_ok=True)
         return run()
 
+    def script(text):
+        """What it copies is on the disk at its end."""
+        return seconds("sh", "-ec", f'{text}; sync -f "$3"', "sh", image, place, target,
+                       PROGRAM=program.PROGRAM)
+
     def mounted(mount):
-        script = f'{mount} "$1" "$2"; cp -a "$2/tree" "$3"; umount "$2"'
-        return lambda: timed(lambda: seconds("sh", "-ec", script, "sh", image, place, target))
+        return lambda: timed(lambda: script(f'{mount} "$1" "$2"; cp -a "$2/tree" "$3"; '
+                                            'umount "$2"'))
 
     def rdump():
         os.mkdir(target)
-        return seconds("debugfs", "-R", f"rdump /tree {target}", image)
+        return script('debugfs -R "rdump /tree $3" "$1"')
 
     return [
-        Contender(
-            OURS,
-            lambda: timed(lambda: seconds(program.PROGRAM, "cp", "-a", f"{image}:/tree", target))),
+        Contender(OURS, lambda: timed(lambda: script('"$PROGRAM" cp -a "$1:/tree" "$3"'))),
         Contender("host's loop mount", mounted("mount -o loop,ro")),
         Contender("fuse2fs", mounted("fuse2fs -o ro")),
         Contender("debugfs rdump", lambda: timed(rdump))

@@ -168,8 +168,8 @@ def test_without_the_service_thread(work, does):
 
 
 def test_memory_grows_for_files_that_are_read_again(work):
-    """A file that is read once takes little memory; the second reading makes room for all of it, and
-    the third one needs no disk. Unless the program wants no memory for files.
+    """A file that is read once takes little memory. The second reading makes room for it, and
+    the third one needs no disk, unless the program wants no memory for files.
     """
     tree = os.path.join(work, "large")
     os.mkdir(tree)

@@ -182,7 +182,7 @@ static unsigned long ob_pages_to_write(void)
 	return global_node_page_state(NR_FILE_DIRTY) + global_node_page_state(NR_WRITEBACK);
 }
 
-/* "recycle_files" on the command line: the program wants no memory for files that it reads again. */
+/* "recycle_files" on the command line: no memory for files, however often they are read. */
 static bool ob_always_recycles __ro_after_init;
 
 static int __init ob_recycle_set(char *value)
