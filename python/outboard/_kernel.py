@@ -72,12 +72,13 @@ class Kernel:
         """Boots the kernel.
 
         vcpus: virtual CPUs, 0: as many as the host has. memory: the most bytes that it may use, 0:
-        a quarter of the host's. log_level: lines of this level and below go to standard error.
-        components: names of those to load. snapshots: a directory. kernel: the file of another
-        kernel image. contain_panic: a panic ends this kernel, not the process. spare_interfaces:
-        so many interfaces for hubs, at most 32, are in a snapshot in advance. shared_memory: other
-        processes may map the kernel's memory, as interfaces of the kind vhost-user need it; such a
-        kernel uses no snapshot. <outboard/outboard.h> has more about each.
+        a quarter of the host's, or half of what limits of cgroups leave. log_level: lines of this
+        level and below go to standard error. components: names of those to load. snapshots: a
+        directory. kernel: the file of another kernel image. contain_panic: a panic ends this
+        kernel, not the process. spare_interfaces: so many interfaces for hubs, at most 32, are in a
+        snapshot in advance. shared_memory: other processes may map the kernel's memory, as
+        interfaces of the kind vhost-user need it; such a kernel uses no snapshot.
+        <outboard/outboard.h> has more about each.
         """
         self._library = _library.load()
         handle = ctypes.c_void_p()

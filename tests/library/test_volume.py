@@ -207,6 +207,14 @@ def test_a_panic_is_contained(work):
     assert not os.path.exists(f"{other}.copy")
 
 
+@pytest.mark.needs("pkg-config")
+def test_closed_standard_descriptors(work):
+    image = images.make_ext4_of(f"{work}/disk.img", tree(work))
+    before = images.contents(image)
+    run(build(work, "volume_descriptors_test.c"), image)
+    assert images.contents(image) == before
+
+
 @pytest.mark.needs("valgrind", "pkg-config")
 def test_nothing_leaks(work):
     """Valgrind cannot run a kernel, but calls that fail before they boot one."""

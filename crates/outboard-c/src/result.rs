@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Results of calls: numbers for the caller, and the last failure of each thread.
 
+use outboard::StandardNumbers;
 use outboard_volume::{Error, ErrorKind};
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
@@ -135,10 +136,12 @@ fn keep_panic(panic: &PanicHookInfo) {
     let _ = PANIC.try_with(|slot| slot.replace(panic.to_string()));
 }
 
-/// Does the work of a call. A panic becomes a failure.
+/// Does the work of a call. A panic becomes a failure. No descriptor of the library gets a standard
+/// number that the program has closed.
 pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| set_hook(Box::new(keep_panic)));
+    let _standard = StandardNumbers::occupy();
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = PANIC.try_with(RefCell::take).unwrap_or_default();
         Err(CallFailure::internal(format!(

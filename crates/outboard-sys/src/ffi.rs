@@ -93,6 +93,13 @@ extern "C" {
     pub fn ob_instance_new(instance: *mut *mut ob_instance) -> c_int;
     pub fn ob_instance_free(instance: *mut ob_instance) -> c_int;
     pub fn ob_instance_default() -> *mut ob_instance;
+    pub fn ob_memory_default() -> u64;
+    pub fn ob_log_to_stderr(
+        context: *mut c_void,
+        level: c_int,
+        line: *const c_char,
+        length: size_t,
+    );
     pub fn ob_prepare_on(instance: *mut ob_instance);
     pub fn ob_boot_on(instance: *mut ob_instance, config: *const ob_config) -> c_int;
     pub fn ob_boot_error_on(instance: *mut ob_instance) -> *const c_char;

@@ -22,7 +22,7 @@ pub type Panic = Box<dyn Fn(&[u8]) + Send + Sync>;
 pub struct Config {
     /// Virtual CPUs, 1 to 64; 0: as many as the host's.
     pub vcpus: u32,
-    /// Most bytes of memory that the kernel may use; 0: a quarter of the host's.
+    /// Most bytes of memory that the kernel may use; 0: [`default_memory`](crate::default_memory).
     pub memory: u64,
     /// Added to the kernel's command line.
     pub command_line: Option<CString>,

@@ -39,6 +39,7 @@ mod pattern;
 mod process;
 mod secret;
 mod socket;
+mod standard;
 mod storage;
 mod system;
 mod xattr;
@@ -64,9 +65,11 @@ pub use network::{Epoll, EpollEvent, RawAddress, SocketOption};
 pub use path::PathFd;
 pub use pattern::matches;
 pub use process::{
-    end_at_once, has_no_output, host_memory, ignore, is_ignored, load_libslirp, set_name, Inherited,
+    default_memory, end_at_once, has_no_output, ignore, is_ignored, load_libslirp, log_to_stderr,
+    set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
 pub use socket::{receive_fd, send_fd};
+pub use standard::StandardNumbers;
 pub use storage::Storage;
 pub use system::{StatFs, System};

@@ -2,11 +2,12 @@
 //! The state in which the host started this process: descriptors, a closed standard output, ignored
 //! signals.
 
+use crate::ffi;
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The last of the standard streams.
@@ -82,12 +83,18 @@ pub fn is_ignored(signal: c_int) -> bool {
     known && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Bytes of memory that the host has.
-pub fn host_memory() -> u64 {
-    // SAFETY: has only numbers as its arguments.
-    let [pages, size] =
-        [libc::_SC_PHYS_PAGES, libc::_SC_PAGESIZE].map(|name| unsafe { libc::sysconf(name) });
-    (pages.max(0) as u64).saturating_mul(size.max(0) as u64)
+/// Bytes of memory that a kernel may use by default: a quarter of the host's, or half of what the
+/// limits of cgroups leave.
+pub fn default_memory() -> u64 {
+    // SAFETY: has no arguments.
+    unsafe { ffi::ob_memory_default() }
+}
+
+/// Writes a line of a kernel's log, without a newline, to standard error. Does not block: lines
+/// that nobody reads are lost and counted.
+pub fn log_to_stderr(line: &[u8]) {
+    // SAFETY: the function reads `line` only, and uses neither context nor level.
+    unsafe { ffi::ob_log_to_stderr(null_mut(), 0, line.as_ptr().cast(), line.len()) };
 }
 
 /// Names this process, as ps(1) shows it. To be called by the main thread.

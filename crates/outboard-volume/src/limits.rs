@@ -2,7 +2,7 @@
 //! Limits of the process (ulimit): checked before the program begins. The kernel's library names
 //! the limits of address space and files that a boot fails at.
 
-use outboard::{host_memory, ignore, System};
+use outboard::{default_memory, ignore, System};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::size;
 
@@ -60,7 +60,7 @@ pub fn kernel_memory() -> u64 {
     let file = System::Host
         .raise_limit(libc::RLIMIT_FSIZE, 0)
         .unwrap_or(u64::MAX);
-    match host_memory() / 4 > KERNEL_MOST && file >= KERNEL_MOST {
+    match default_memory() > KERNEL_MOST && file >= KERNEL_MOST {
         true => KERNEL_MOST,
         false => 0,
     }

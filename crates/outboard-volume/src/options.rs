@@ -51,8 +51,8 @@ pub struct Options {
     /// Virtual CPUs of the kernel, 1 to 64; `None`: as many as the host has, at most 4.
     #[doc(hidden)]
     pub vcpus: Option<u32>,
-    /// Most bytes of memory that the kernel may use; `None`: a quarter of the host's, at most 2 GiB
-    /// except for mount.
+    /// Most bytes of memory that the kernel may use; `None`: a quarter of the host's, or half of
+    /// what limits of cgroups leave, at most 2 GiB except for mount.
     #[doc(hidden)]
     pub memory: Option<u64>,
     /// Components in .ko files that the kernel loads first.
@@ -143,8 +143,8 @@ impl Options {
         self
     }
 
-    /// Most bytes of memory that the kernel may use. Default: a quarter of the host's, at most
-    /// 2 GiB.
+    /// Most bytes of memory that the kernel may use. Default: a quarter of the host's, or half of
+    /// what the memory limits of cgroups leave, at most 2 GiB.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self

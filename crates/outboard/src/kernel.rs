@@ -32,7 +32,8 @@ impl Builder {
         self
     }
 
-    /// Most bytes of memory that the kernel may use. Default: a quarter of the host's.
+    /// Most bytes of memory that the kernel may use. Default: a quarter of the host's, or half of
+    /// what the memory limits of cgroups leave.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.config.memory = bytes;
         self

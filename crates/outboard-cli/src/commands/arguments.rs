@@ -103,8 +103,8 @@ pub struct Settings {
     )]
     pub vcpus: Option<u32>,
 
-    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, at
-    /// most 2 GiB except for mount]
+    /// Most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's, or
+    /// half of what limits of cgroups leave; at most 2 GiB except for mount]
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
     pub memory: Option<u64>,
 

@@ -4,7 +4,7 @@
 use super::network::Network;
 use super::Session;
 use crate::warnings;
-use outboard::{component_of, Builder, Fd, Kernel, Level};
+use outboard::{component_of, log_to_stderr, Builder, Fd, Kernel, Level};
 use outboard_sandbox::crash::{self, plain_line};
 use outboard_sandbox::error::{Error, Result};
 use std::ffi::{CStr, CString};
@@ -28,13 +28,6 @@ fn level_from_environment() -> Option<u8> {
         .filter(|level| *level < 8)
 }
 
-/// Writes a line of the kernel's log at once.
-fn write_line(stderr: &Fd, line: &[u8]) {
-    let (text, length) = plain_line(line);
-    // An error cannot be reported here.
-    let _ = stderr.write_all(&text[..length]);
-}
-
 impl Session {
     /// The program shows the kernel's messages, and ends with the kernel.
     fn logging(&self, builder: Builder) -> Result<Builder> {
@@ -44,16 +37,16 @@ impl Session {
             _ => Some(Level::Debug as u8),
         };
         let ring = Arc::clone(&self.log);
-        let standard_error =
-            || Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error));
-        let (stderr, last_words) = (standard_error()?, standard_error()?);
+        let last_words =
+            Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error))?;
         let advice = Arc::clone(&self.advice);
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             let (text, length) = plain_line(line);
             warnings::note(level, &text[..length]);
             if shown.is_some_and(|most| level as u8 <= most) {
-                write_line(&stderr, line);
+                // A vCPU is held here: it must not wait for a reader.
+                log_to_stderr(&text[..length - 1]);
             }
         };
         let level = match shown {
