@@ -89,14 +89,20 @@ pub fn write_all(directory: &Path) -> Result<()> {
     });
     match synced {
         Ok(()) => Ok(()),
-        // Its server is gone, which has told of that.
+        // The host may have killed the server, for memory or by a signal.
         Err(error)
             if matches!(
                 error.raw_os_error(),
                 Some(libc::ENOTCONN | libc::ECONNABORTED)
             ) =>
         {
-            Ok(())
+            Err(Error::known(
+                ErrorKind::of(&error),
+                format!(
+                    "{}: the server of this mount ended before: what it had not written is lost",
+                    directory.display()
+                ),
+            ))
         }
         // Somebody else's.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => Ok(()),
