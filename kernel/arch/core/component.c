@@ -14,12 +14,14 @@
 #include <linux/slab.h>
 #include <linux/stat.h>
 #include <linux/string.h>
+#include <linux/syscalls.h>
 #include <linux/workqueue.h>
 #define INCLUDE_VERMAGIC
 #include <linux/vermagic.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
 #include <outboard/gate.h>
+#include "component.h"
 #include "vcpu.h"
 
 const char ob_kernel_version_magic[] = VERMAGIC_STRING;
@@ -33,6 +35,9 @@ struct ob_load {
 	bool unattended;		/* nobody waits: the request frees itself */
 	char name[MODULE_NAME_LEN];
 };
+
+/* Components that found no memory. */
+static atomic_t ob_loads_without_memory;
 
 static long ob_insert(const void *image, u64 size, const char *parameters)
 {
@@ -101,7 +106,32 @@ static long ob_load_by_name(const char *name, const char *parameters)
 	}
 	if (loaded)
 		return 0;
+	if (first == -ENOMEM)
+		atomic_inc(&ob_loads_without_memory);
 	return first ? first : -ENOENT;
+}
+
+/* Linux forgets why a component was not loaded, and takes the file system for unknown. */
+static long ob_explain_unknown(long result, int before)
+{
+	bool no_memory = atomic_read(&ob_loads_without_memory) != before;
+
+	return result == -ENODEV && no_memory ? -ENOMEM : result;
+}
+
+long ob_sys_mount(char __user *source, char __user *directory, char __user *type,
+		  unsigned long flags, void __user *data)
+{
+	int before = atomic_read(&ob_loads_without_memory);
+
+	return ob_explain_unknown(sys_mount(source, directory, type, flags, data), before);
+}
+
+long ob_sys_fsopen(const char __user *type, unsigned int flags)
+{
+	int before = atomic_read(&ob_loads_without_memory);
+
+	return ob_explain_unknown(sys_fsopen(type, flags), before);
 }
 
 static void ob_load_work(struct work_struct *work)

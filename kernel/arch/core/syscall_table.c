@@ -13,6 +13,7 @@
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
+#include "component.h"
 #include "deferred.h"
 #include "direct.h"
 #include "futex.h"
@@ -82,6 +83,11 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
+#ifdef CONFIG_MODULES
+	/* Dodge fsopen, mount: a file system that finds no memory is not an unknown one. */
+	[__NR_fsopen] = (ob_syscall_function)ob_sys_fsopen,
+	[__NR_mount] = (ob_syscall_function)ob_sys_mount,
+#endif
 #ifdef CONFIG_MMU
 	[__NR_pread64] = (ob_syscall_function)ob_sys_pread64,
 	[__NR_preadv] = (ob_syscall_function)ob_sys_preadv,

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A file system that does not fit into the kernel's memory is not an unknown one. */
+#include <errno.h>
+#include <string.h>
+
+#include "client.h"
+
+int main(void)
+{
+	static const char *const types[] = {
+		"btrfs", "xfs", "f2fs", "cifs", "ntfs3", "ext4", "ocfs2", "gfs2", "nfs", "jfs",
+	};
+	struct ob_config config = { .size = sizeof(config), .vcpus = 1, .memory = 16 << 20 };
+	const char *large = NULL;
+
+	CHECK_EQUAL(ob_boot(&config), 0);
+	for (unsigned int i = 0; i < sizeof(types) / sizeof(types[0]) && !large; i++)
+		if (ob_component_load(types[i], NULL) == -ENOMEM)
+			large = types[i];
+	CHECK(large);
+	CHECK_EQUAL(ob_sys_mount("none", "/mnt", large, 0, NULL), -1);
+	CHECK_EQUAL(errno, ENOMEM);
+	CHECK_EQUAL(ob_sys_fsopen(large, 0), -1);
+	CHECK_EQUAL(errno, ENOMEM);
+	CHECK_EQUAL(ob_sys_mount("none", "/mnt", "nonsense", 0, NULL), -1);
+	CHECK_EQUAL(errno, ENODEV);
+	CHECK_EQUAL(ob_halt(), 0);
+	return 0;
+}
