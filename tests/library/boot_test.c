@@ -72,6 +72,7 @@ static void bad_arguments(const char *image)
 	int number;
 
 	CHECK_EQUAL(ob_disk_add(NULL, NULL), -EINVAL);
+	CHECK(strstr(ob_disk_error(), "NULL"));
 	bad = disk;
 	bad.size = 1;
 	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EINVAL);
@@ -87,10 +88,12 @@ static void bad_arguments(const char *image)
 	bad = disk;
 	bad.path = "/nowhere/at/all";
 	CHECK_EQUAL(ob_disk_add(&bad, NULL), -ENOENT);
+	CHECK(!strcmp(ob_disk_error(), "/nowhere/at/all: No such file or directory"));
 	bad.path = "/";
 	CHECK_EQUAL(ob_disk_add(&bad, NULL), -EISDIR);
 	CHECK_EQUAL(ob_disk_remove(-1), -ENOENT);
 	CHECK_EQUAL(ob_disk_remove(12345), -ENOENT);
+	CHECK(!strcmp(ob_disk_error(), "disk 12345: there is no such disk"));
 	CHECK_EQUAL(ob_interrupt(-1), -ESRCH);
 	CHECK_EQUAL(ob_component_list(NULL, NULL), -EINVAL);
 	CHECK_EQUAL(ob_component_load_file(NULL, NULL), -EINVAL);
@@ -99,7 +102,9 @@ static void bad_arguments(const char *image)
 
 	number = ob_disk_add(&disk, NULL);
 	CHECK(number >= 0);
+	CHECK_EQUAL(ob_disk_error()[0], '\0');
 	CHECK_EQUAL(ob_disk_add(&disk, NULL), -EBUSY);
+	CHECK(strstr(ob_disk_error(), "or is a disk of this one already"));
 	CHECK_EQUAL(ob_disk_remove(number), 0);
 	CHECK_EQUAL(ob_disk_remove(number), -ENOENT);
 }

@@ -82,8 +82,13 @@ static int seal(int fd, uint64_t size)
 static int write_file(struct ob_host *host, int fd)
 {
 	struct ob_snapshot_header header = make_header(host);
-	int error = ftruncate(fd, (off_t)header.file_size) ? -errno : 0;
+	int error = 0;
 
+	/* Beyond the limit the host would end the process by SIGXFSZ. */
+	if (header.file_size > ob_posix_file_most())
+		return -EFBIG;
+	if (ftruncate(fd, (off_t)header.file_size))
+		error = -errno;
 	if (!error)
 		error = write_all(fd, &header, sizeof(header), 0);
 	if (!error)
