@@ -205,7 +205,7 @@ def test_a_halt_marks_arrays_as_clean(work):
 @pytest.mark.parametrize("memory, resource, limit, wanted", [
     (64 << 20, "nofile", 3, ["Too many open files: the kernel", "Too many open files"]),
     (64 << 20, "data", 1 << 20, ["Cannot allocate memory:", "data 1024 KB (ulimit -d)"]),
-    (64 << 20, "as", 10 << 30, ["address space 10485760 KB (ulimit -v), and a kernel needs 101 GB"]),
+    (64 << 20, "as", 10 << 30, ["space 10485760 KB (ulimit -v), and a kernel needs 101 GB"]),
     (15_000_000, "none", 0, ["memory is 15000000 bytes: a kernel with disks needs 16 MB"]),
 ])
 def test_why_a_kernel_does_not_boot(work, memory, resource, limit, wanted):
