@@ -255,6 +255,10 @@ def test_fork(work, when):
     run_library_program(work, "fork_test", when)
 
 
+def test_data_taken_by_reference(work):
+    run_library_program(work, "zerocopy_test")
+
+
 def test_bad_pointers(work):
     run_library_program(work, "efault_test")
 

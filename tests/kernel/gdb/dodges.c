@@ -3,13 +3,17 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timex.h>
 #include <unistd.h>
+
+#include <outboard/net.h>
 
 #include "../../library/client.h"
 
@@ -103,6 +107,20 @@ static void set_the_clock(void)
 	OK(ob_sys_adjtimex(&change));
 }
 
+/* The pages of the message hold a copy: the program's own memory has none that the kernel knows. */
+static void send_without_a_copy(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(9),
+				       .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int one = 1, fd = (int)OK(ob_sys_socket(AF_INET, SOCK_DGRAM, 0));
+
+	CHECK_EQUAL(ob_net_configure("lo", "up"), 0);
+	OK(ob_sys_setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, (char *)&one, sizeof(one)));
+	OK(ob_sys_sendto(fd, block, 100, MSG_ZEROCOPY, (struct sockaddr *)&address,
+			 sizeof(address)));
+	OK(ob_sys_close(fd));
+}
+
 static volatile int number = 1;
 
 static void *end_with_a_wake_up(void *unused)
@@ -147,6 +165,7 @@ int main(void)
 	open_a_terminal();
 	load_what_is_no_module();
 	set_the_clock();
+	send_without_a_copy();
 	end_a_thread();
 	take_all_memory();
 	puts("done");
