@@ -259,6 +259,10 @@ def test_data_taken_by_reference(work):
     run_library_program(work, "zerocopy_test")
 
 
+def test_wall_clock_of_the_host_is_set(work):
+    run_library_program(work, "wall_clock_test")
+
+
 def test_bad_pointers(work):
     run_library_program(work, "efault_test")
 

@@ -7,10 +7,12 @@
 #include <linux/clocksource.h>
 #include <linux/delay.h>
 #include <linux/export.h>
+#include <linux/mutex.h>
 #include <linux/sched/clock.h>
 #include <linux/smp.h>
 #include <linux/timekeeping.h>
 #include <linux/timex.h>
+#include <linux/workqueue.h>
 #include "delay.h"
 #include "snapshot.h"
 #include "vcpu.h"
@@ -56,14 +58,15 @@ void read_persistent_clock64(struct timespec64 *time)
 /*
  * Files get their times from the host's coarse clock, as on the host's own file systems. So the
  * times that a file server sets are in order with those of its host: the coarse clock of this
- * kernel may be a tick of 10 ms behind. Once a client sets this kernel's clock, files get their
- * times from that.
+ * kernel may be a tick of 10 ms behind. Once a client sets or steers this kernel's clock, files get
+ * their times from that.
  *
  * Dodge ktime_get_coarse_real_ts64: files get their times from the host's coarse clock.
- * Dodge do_settimeofday64, do_adjtimex: once a client sets the clock, files get their times from
- * that.
+ * Dodge do_settimeofday64, do_adjtimex: once a client sets or steers the clock, files get their
+ * times from that.
  */
 static bool ob_clock_is_own;
+static DEFINE_MUTEX(ob_clock_lock);
 
 void __real_ktime_get_coarse_real_ts64(struct timespec64 *time);
 void __wrap_ktime_get_coarse_real_ts64(struct timespec64 *time);
@@ -81,8 +84,10 @@ int __wrap_do_settimeofday64(const struct timespec64 *time);
 
 int __wrap_do_settimeofday64(const struct timespec64 *time)
 {
-	int error = __real_do_settimeofday64(time);
+	int error;
 
+	guard(mutex)(&ob_clock_lock);
+	error = __real_do_settimeofday64(time);
 	if (!error)
 		WRITE_ONCE(ob_clock_is_own, true);
 	return error;
@@ -91,12 +96,22 @@ int __wrap_do_settimeofday64(const struct timespec64 *time)
 int __real_do_adjtimex(struct __kernel_timex *change);
 int __wrap_do_adjtimex(struct __kernel_timex *change);
 
+/* Whether the change makes the clock differ from the host's, at once or with time. */
+static bool ob_clock_is_steered(unsigned int modes)
+{
+	if (modes & ADJ_ADJTIME && modes & ADJ_OFFSET_READONLY)
+		return false;
+	return modes & (ADJ_SETOFFSET | ADJ_OFFSET | ADJ_FREQUENCY | ADJ_TICK);
+}
+
 int __wrap_do_adjtimex(struct __kernel_timex *change)
 {
-	bool sets = change->modes & ADJ_SETOFFSET;
-	int result = __real_do_adjtimex(change);
+	bool steers = ob_clock_is_steered(change->modes);
+	int result;
 
-	if (sets && result >= 0)
+	guard(mutex)(&ob_clock_lock);
+	result = __real_do_adjtimex(change);
+	if (steers && result >= 0)
 		WRITE_ONCE(ob_clock_is_own, true);
 	return result;
 }
@@ -107,6 +122,40 @@ void ob_renew_wall_clock(void)
 
 	__real_do_settimeofday64(&now);
 }
+
+/*
+ * This clock goes on at the pace of the host's monotonic one. So it does not learn that the host's
+ * wall clock was set, or that the host slept. From time to time it is compared with that.
+ */
+#define OB_WALL_CLOCK_PERIOD (20 * HZ)
+
+static void ob_wall_clock_check(struct work_struct *work);
+static DECLARE_DELAYED_WORK(ob_wall_clock_work, ob_wall_clock_check);
+
+static bool ob_wall_clock_differs(void)
+{
+	u64 before = ktime_get_real_ns(), host = ob_host_clock_realtime(ob_host);
+
+	return host + TICK_NSEC < before || host > ktime_get_real_ns() + TICK_NSEC;
+}
+
+static void ob_wall_clock_check(struct work_struct *work)
+{
+	guard(mutex)(&ob_clock_lock);
+	/* A clock that a client has set is not looked at any more. */
+	if (ob_clock_is_own)
+		return;
+	if (ob_wall_clock_differs())
+		ob_renew_wall_clock();
+	schedule_delayed_work(&ob_wall_clock_work, OB_WALL_CLOCK_PERIOD);
+}
+
+static int __init ob_wall_clock_watch(void)
+{
+	schedule_delayed_work(&ob_wall_clock_work, OB_WALL_CLOCK_PERIOD);
+	return 0;
+}
+late_initcall(ob_wall_clock_watch);
 
 /* Notifies the service thread only if it would sleep too long. */
 static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The wall clock of the host is set while the kernel runs, as after a suspend. After a while the
+ * clock of the kernel is right again, and with it the times of files: unless a client has set it.
+ */
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define HOUR 3600
+/* Seconds that pass between two looks of the test. The kernel looks every 20 seconds. */
+#define WHILE 10
+
+static long step, passed;	/* in seconds; atomic */
+
+/* The library's calls come here. `passed`: so much later is it, for the kernel's timers, too. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, time);
+
+	time->tv_sec += __atomic_load_n(&passed, __ATOMIC_SEQ_CST);
+	if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+		time->tv_sec += __atomic_load_n(&step, __ATOMIC_SEQ_CST);
+	return result;
+}
+
+/* How far the kernel's clock is ahead of the host's. */
+static long ahead(void)
+{
+	struct timespec host, now;
+
+	clock_gettime(CLOCK_REALTIME, &host);
+	OK(ob_sys_clock_gettime(CLOCK_REALTIME, &now));
+	return now.tv_sec - host.tv_sec;
+}
+
+static void check_new_file(void)
+{
+	struct timespec now;
+	struct stat status;
+	int fd = (int)OK(ob_sys_open("/tmp/file", O_CREAT | O_WRONLY | O_TRUNC, 0600));
+
+	OK(ob_sys_write(fd, "x", 1));
+	OK(ob_sys_fstat(fd, &status));
+	OK(ob_sys_close(fd));
+	OK(ob_sys_clock_gettime(CLOCK_REALTIME, &now));
+	CHECK(now.tv_sec - status.st_mtim.tv_sec < 5 && status.st_mtim.tv_sec - now.tv_sec < 5);
+}
+
+static void let_time_pass(void)
+{
+	struct timespec pause = { .tv_nsec = 20000000 };
+
+	__atomic_fetch_add(&passed, WHILE, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 10; i++)
+		OK(ob_sys_nanosleep(&pause, NULL));
+}
+
+static void set_and_check(long seconds)
+{
+	__atomic_fetch_add(&step, seconds, __ATOMIC_SEQ_CST);
+	CHECK(ahead() < -HOUR / 2 || ahead() > HOUR / 2);
+	for (int i = 0; i < 30 && (ahead() < -5 || ahead() > 5); i++)
+		let_time_pass();
+	CHECK(ahead() >= -5 && ahead() <= 5);
+	check_new_file();
+}
+
+int main(void)
+{
+	struct timeval other = { .tv_sec = 1000000000 };
+
+	client_boot(0);
+	check_new_file();
+	set_and_check(HOUR);
+	set_and_check(-2 * HOUR);
+	OK(ob_sys_settimeofday(&other, NULL));
+	for (int i = 0; i < 5; i++)
+		let_time_pass();
+	CHECK(ahead() < -HOUR);
+	check_new_file();
+	CHECK_EQUAL(ob_halt(), 0);
+	return 0;
+}
