@@ -298,16 +298,17 @@ static unsigned int on_panic(void *argument, const char *text, size_t length)
 	return rest;
 }
 
-/* Each kernel of this process gets another number: outboard/gate.h. */
+static uint64_t last_boot;
+
+/* Each kernel of this process gets another number: outboard/gate.h. 0: there are no more. */
 static uint32_t next_boot(void)
 {
-	static uint32_t boots;
-	uint32_t boot;
+	uint64_t boot;
 
 	do {
-		boot = __atomic_add_fetch(&boots, 1, __ATOMIC_RELAXED);
+		boot = __atomic_add_fetch(&last_boot, 1, __ATOMIC_RELAXED);
 	} while (!(uint16_t)boot);
-	return boot;
+	return boot > UINT32_MAX ? 0 : (uint32_t)boot;
 }
 
 /* Releases everything of a kernel that has stopped, or never ran. */
@@ -380,6 +381,11 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 		return error;
 	}
 	parameters->boot = next_boot();
+	if (!parameters->boot) {
+		ob_platform_stop(instance->host);
+		return fail(instance, -EAGAIN, "this process has booted four thousand million "
+			    "kernels, and there are no numbers for more");
+	}
 	parameters->snapshot = config->snapshots &&
 			       ob_snapshot_prepare(instance, config->snapshots, parameters);
 	if (instance->is_limited)
@@ -441,6 +447,7 @@ void ob_prepare_on(struct ob_instance *instance)
 	pthread_mutex_lock(&instance->mutex);
 	/* If loading fails here, ob_boot tries again and reports the reason. */
 	if (instance->state == OB_INSTANCE_EMPTY && !make_host(instance)) {
+	ob_fork_hook_catch_up();
 		load_image(instance, NULL);
 		/*
 		 * After the fork hook above: so in a child, the platform's hook finds no kernel
@@ -462,6 +469,7 @@ int ob_boot_on(struct ob_instance *instance, const struct ob_config *config)
 	pthread_mutex_lock(&instance->mutex);
 	error = boot(instance, config);
 	pthread_mutex_unlock(&instance->mutex);
+	ob_fork_hook_catch_up();
 	return error;
 }
 

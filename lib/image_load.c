@@ -172,6 +172,13 @@ int ob_image_enter(struct ob_loading *loading)
 	return 0;
 }
 
+/* An older kernel's child that runs no hook of fork() must make no calls. */
+static void empty_boot_number_on_fork(const struct ob_upcalls *upcalls)
+{
+	if (upcalls->size > offsetof(struct ob_upcalls, boot_number))
+		ob_platform_empty_on_fork(upcalls->boot_number());
+}
+
 int ob_image_load(struct ob_loading *loading)
 {
 	struct ob_image *image = loading->image;
@@ -190,7 +197,9 @@ int ob_image_load(struct ob_loading *loading)
 		error = ob_image_enter(loading);
 	if (error)
 		ob_platform_image_release(image->address, image->reserved);
-	else if (loading->distance)
+	else
+		empty_boot_number_on_fork(image->upcalls);
+	if (!error && loading->distance)
 		show_file(loading);
 	return error;
 }

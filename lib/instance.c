@@ -42,6 +42,7 @@ int ob_instance_new(struct ob_instance **instance)
 
 	if (!instance)
 		return -EINVAL;
+	ob_fork_hook_catch_up();
 	pthread_mutex_lock(&mutex);
 	new = take();
 	pthread_mutex_unlock(&mutex);
@@ -98,6 +99,14 @@ static void forget_parent(void)
 		if (instances[i].taken)
 			ob_instance_forget(&instances[i]);
 	ob_images_forget();
+}
+
+void ob_fork_hook_catch_up(void)
+{
+	if (!ob_platform_is_copy())
+		return;
+	forget_parent();
+	ob_platform_forget_parent();
 }
 
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;

@@ -61,6 +61,12 @@ void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *u
 /* boot.c: resets the instance in a fork()ed child. */
 void ob_instance_forget(struct ob_instance *instance);
 
+/*
+ * instance.c: in a child that did not run the hook for fork(), does what the hook does. Before the
+ * first lock of a call that gives the process another kernel.
+ */
+void ob_fork_hook_catch_up(void);
+
 /* instance.c: installs the hook once, before the first kernel. 0 or the host's error. */
 int ob_fork_hook_install(void);
 

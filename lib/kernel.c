@@ -56,6 +56,7 @@ static int not_ours(void)
 	.virtio_add = (void *)no_kernel,			\
 	.virtio_remove = (void *)no_kernel,			\
 	.sockets = (void *)no_kernel,				\
+	.boot_number = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

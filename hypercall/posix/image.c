@@ -287,6 +287,19 @@ void ob_platform_image_release(uint64_t address, uint64_t size)
 	munmap((void *)address, size);
 }
 
+void ob_platform_empty_on_fork(uint32_t *word)
+{
+	void *page = (void *)((uint64_t)word & ~(PAGE_BYTES - 1));
+	uint32_t value = *word;
+
+	/* The advice is for anonymous memory only, and the page is a file's. */
+	if (mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return;
+	*word = value;
+	madvise(page, PAGE_BYTES, MADV_WIPEONFORK);
+}
+
 void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	host->text_address = address;

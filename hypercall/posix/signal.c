@@ -175,9 +175,11 @@ static bool handle_fault(const siginfo_t *info, ucontext_t *context)
 
 	if (info->si_code <= 0)
 		return false;
-	ob_for_each_live_host(host)
-		if (info->si_signo == SIGSEGV && is_repeated(host, &fault))
-			return true;
+	/* A copy of the process has no memory of the kernel, so no fault there passes. */
+	if (info->si_signo == SIGSEGV && !ob_platform_is_copy())
+		ob_for_each_live_host(host)
+			if (is_repeated(host, &fault))
+				return true;
 	ob_for_each_live_host(host) {
 		if (host->upcalls->fault(&fault)) {
 			registers[REG_RIP] = (greg_t)fault.instruction;
@@ -269,8 +271,12 @@ void ob_posix_signals_remove(void)
 		struct sigaction now;
 
 		sigaction(h->number, NULL, &now);
-		h->covered = !(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != h->handler;
-		if (!h->covered)
+		if (now.sa_flags & SA_SIGINFO && now.sa_sigaction == h->handler) {
 			sigaction(h->number, &h->before, NULL);
+			h->covered = false;
+		} else {
+			/* SIG_DFL and SIG_IGN call nothing: the next boot installs ours. */
+			h->covered = is_handler(&now);
+		}
 	}
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * fork() in a program that has booted: the child gets clear errors, and can boot a kernel of its
- * own. The parent is unharmed. With the argument "prepared": fork() between ob_prepare() and
- * ob_boot().
+ * own. The parent is unharmed.
+ *
+ *   fork_test [booted|_Fork|clone|prepared]
+ *
+ * `_Fork`, `clone`: children that run no hook of fork(). `prepared`: fork() between ob_prepare()
+ * and ob_boot().
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,22 +39,38 @@ static void boot_one_of_its_own(void)
 	CHECK_EQUAL(ob_halt(), 0);
 }
 
+static pid_t clone_alone(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
+static pid_t (*make_child)(void) = fork;
 static int has_handlers_of_its_own;
 
-static int child(const char *window)
+/* What a hook has done already. */
+static void check_the_hook(const char *window)
 {
-	struct ob_disk_config disk = { .size = sizeof(disk), .path = "/" };
 	unsigned char resident;
 
-	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
-	CHECK_EQUAL(ob_sys_openat(-100, "/tmp/f", 0, 0), -1);
-	CHECK_EQUAL(errno, ENODEV);
-	CHECK_EQUAL(ob_disk_add(&disk, NULL), -ENODEV);
-	CHECK_EQUAL(ob_halt(), -ENODEV);
 	/* The parent's snapshot is not the child's. */
 	CHECK(!strcmp(ob_snapshot_status(), "not wanted"));
 	/* The window is not there any more, so nothing can be written to the parent's memory. */
 	CHECK_EQUAL(mincore((void *)window, 4096, &resident), -1);
+}
+
+static int child(const char *window)
+{
+	struct ob_disk_config disk = { .size = sizeof(disk), .path = "/" };
+
+	alarm(120);
+	CHECK_EQUAL(ob_syscall(OB_SYS_getppid), -ENODEV);
+	CHECK_EQUAL(ob_sys_openat(-100, "/tmp/f", 0, 0), -1);
+	CHECK_EQUAL(errno, ENODEV);
+	CHECK_EQUAL(ob_disk_add(&disk, NULL), -ENODEV);
+	CHECK_EQUAL(ob_interrupt(0), -ENODEV);
+	CHECK_EQUAL(ob_halt(), -ENODEV);
+	if (make_child == fork)
+		check_the_hook(window);
 	/* As libraries do in a child that they have made. */
 	if (has_handlers_of_its_own)
 		CHECK(signal(SIGSEGV, SIG_DFL) != SIG_ERR && signal(SIGBUS, SIG_DFL) != SIG_ERR);
@@ -59,7 +80,7 @@ static int child(const char *window)
 
 static void *child_of_a_thread(void *window)
 {
-	pid_t pid = fork();
+	pid_t pid = make_child();
 	int status;
 
 	if (pid == 0)
@@ -130,14 +151,19 @@ static void children_of_prepared(void)
 
 int main(int count, char **arguments)
 {
+	const char *way = count > 1 ? arguments[1] : "booted";
 	pthread_t other, thread;
 	char *window, text[8] = "";
 	long fd;
 
-	if (count == 2 && !strcmp(arguments[1], "prepared")) {
+	if (!strcmp(way, "prepared")) {
 		children_of_prepared();
 		return 0;
 	}
+	if (!strcmp(way, "_Fork"))
+		make_child = _Fork;
+	if (!strcmp(way, "clone"))
+		make_child = clone_alone;
 	/* Unless the test sets one, a directory that does not exist: its status is no default. */
 	CHECK(!setenv("SNAPSHOTS", "/dev/null/none", 0));
 	client_boot(2);

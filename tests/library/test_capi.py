@@ -250,7 +250,7 @@ def test_log_goes_to_standard_error_only_when_asked(work):
         assert expected or done.stderr == ""
 
 
-@pytest.mark.parametrize("when", ["booted", "prepared"])
+@pytest.mark.parametrize("when", ["booted", "_Fork", "clone", "prepared"])
 def test_fork(work, when):
     run_library_program(work, "fork_test", when)
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from support import host, modules
+from support import debugger, host, modules
 # `image` is a fixture.
 from test_capi import (HERE, LIBRARIES, REPOSITORY, check_ext4, compile_c, image,  # noqa: F401
                        pkg_config, run)
@@ -409,7 +409,8 @@ def test_many_at_once(program, cache):
 @pytest.mark.parametrize("name,arguments", [("threads_test", ("2", "2000")),
                                             ("signals_test", ("2", )), ("interrupt_test", ()),
                                             ("kernel_signals_test", ()), ("exit_race_test", ()),
-                                            ("fork_test", ()), ("efault_test", ())])
+                                            ("fork_test", ()), ("fork_test", ("_Fork", )),
+                                            ("efault_test", ())])
 def test_programs_that_start_from_one(work, cache, name, arguments):
     program = fixed_program(work, name)
     for expected in ("saved as", "started from"):
@@ -440,9 +441,24 @@ def test_a_host_without_threads(work, cache):
     run(build_shared(work, "no_thread_test.c"), cache, LD_LIBRARY_PATH=LIBRARIES)
 
 
-def test_a_leader_that_sleeps_while_it_renews_the_kernel(work, cache):
-    """The calls wait for the leader. Where the host has no thread, the boot is refused."""
-    directory, archive = os.path.join(work, "held_lock"), os.path.join(work, "archive")
+@pytest.mark.needs("gdb")
+def test_numbers_of_boots_do_not_repeat(work, cache):
+    """After 65,535 more boots, which gdb leaves out."""
+    program, script = build_shared(work, "boot_number_test.c"), os.path.join(work, "script")
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write("set breakpoint pending on\n"
+                     "handle all nostop noprint pass\n"
+                     "break leave_out_boots\n"
+                     "run\n"
+                     "set var last_boot = last_boot + 65535\n"
+                     "continue\n")
+    said = debugger.run_script(script, program, LD_LIBRARY_PATH=LIBRARIES, SNAPSHOTS=cache)
+    assert "\ntwo tasks\n" in said, said
+
+
+def archive_of(work, name):
+    """An archive that has one component, of a directory of this one."""
+    directory, archive = os.path.join(work, name), os.path.join(work, "archive")
     os.mkdir(directory)
     modules.build(os.path.join(HERE, "held_lock"), directory)
     host.run("python3", os.path.join(REPOSITORY, "kernel", "build", "components.py"), directory,

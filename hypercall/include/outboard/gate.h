@@ -68,6 +68,21 @@ int ob_kernel_halt(int *halted);
  */
 int ob_kernel_free(void);
 
+/*
+ * How long boot, halt, and the end of a device wait for a thread that may never come: it is
+ * stopped, stuck, or busy for ever. After that, what they waited for is left behind. In
+ * nanoseconds.
+ */
+#define OB_PATIENCE (5ull * 1000 * 1000 * 1000)
+
+/*
+ * Returns where the number of the boot is (`boot` of struct ob_boot_parameters): alone on one of
+ * the pages that are kept (tables.h). Where the number is 0, calls get -ENODEV, and faults are the
+ * program's. So a host whose programs can fork has this page empty in each child: also in one that
+ * does not call ob_kernel_forked(). Right after the entry point.
+ */
+uint32_t *ob_kernel_boot_number(void);
+
 struct ob_disk_parameters {
 	const char *path;
 	uint32_t flags;			/* enum ob_block_flags */

@@ -83,6 +83,27 @@ int ob_platform_start(struct ob_host *host, ob_platform_log *log, void *context)
 void ob_platform_stop(struct ob_host *host);
 
 /*
+ * As ob_host_thread_join(), but waits no longer than OB_PATIENCE. False: the thread goes on, and
+ * what it uses must stay.
+ */
+bool ob_platform_thread_join(struct ob_host *host, uint64_t thread);
+
+/*
+ * True if the kernel has halted, but a thread that did not end in time may still use its memory.
+ * Then all regions stay for ever, and the handle with them.
+ */
+bool ob_platform_has_left_behind(const struct ob_host *host);
+
+/*
+ * True in a child of a fork that has run no hook of fork(), as one of _Fork() or clone(2). What its
+ * parent had of the platform is of no use, and its calls of kernels fail.
+ */
+bool ob_platform_is_copy(void);
+
+/* Does in such a child what the hook does. */
+void ob_platform_forget_parent(void);
+
+/*
  * Whether other processes will map the kernel's RAM, as back-ends of vhost-user do. Then RAM is
  * pinned (OB_HOST_RAM_IS_PINNED). Before ob_kernel_boot.
  */
@@ -167,6 +188,12 @@ int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protecti
 
 /* Releases the address space, with all that is mapped there. */
 void ob_platform_image_release(uint64_t address, uint64_t size);
+
+/*
+ * Empties the page of the word in each child of a fork, also in one that runs no hook of fork().
+ * Nothing else is on that page.
+ */
+void ob_platform_empty_on_fork(uint32_t *word);
 
 /* Tells where the kernel's code is: the platform places OB_REGION_MODULES near it. */
 void ob_platform_text(struct ob_host *host, uint64_t address, uint64_t size);

@@ -223,7 +223,8 @@ struct ob_hypercalls {
 	member(forked)			\
 	member(virtio_add)		\
 	member(virtio_remove)		\
-	member(sockets)
+	member(sockets)			\
+	member(boot_number)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

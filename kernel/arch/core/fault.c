@@ -180,8 +180,8 @@ int ob_kernel_fault(struct ob_fault *fault)
 {
 	bool by_kernel;
 
-	/* Nothing of ours is left, or this is a forked child. */
-	if (READ_ONCE(ob_machine.stopping))
+	/* Nothing of ours is left, or this is a forked child, perhaps one that ran no hook. */
+	if (READ_ONCE(ob_machine.stopping) || !READ_ONCE(ob_boot))
 		return 0;
 	by_kernel = ob_is_by_kernel(fault);
 	if (ob_is_filled(fault, by_kernel))

@@ -24,7 +24,7 @@
  *   the vCPU is MOVED        binds the thread to it
  *   the task is evicted      has it woken, and waits for a vCPU: evict.c
  *   it is in the kernel      refuses: a signal handler of the program has interrupted a call
- *   kernel halted, forked    refuses
+ *   kernel halted, forked    refuses; also in a child that ran no hook of fork(): see ob_boot
  *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
  *   it boots the kernel      refuses: see ob_become_first_client()
  *
@@ -51,9 +51,10 @@
 
 static atomic_t ob_transit __ob_host_data ____cacheline_aligned = ATOMIC_INIT(0);
 
+/* Not in a copy of the process, which has no number of a boot. */
 static bool ob_is_open(void)
 {
-	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting);
+	return READ_ONCE(ob_machine.ready) && !READ_ONCE(ob_machine.halting) && READ_ONCE(ob_boot);
 }
 
 /* Returns 0, and halt waits until ob_transit_end(); or -ENODEV: there is no kernel, or it halts. */
@@ -217,13 +218,14 @@ static noinline int ob_enter_slow(void)
 /* Returns 0, and the calling thread runs kernel code as its task; or an error. */
 static __always_inline int ob_enter_fast(void)
 {
-	unsigned long parked = ob_this_thread->parked;
+	/* Before the first boot both numbers are 0, and so is `parked`. */
+	if (likely(ob_thread_is_known())) {
+		unsigned long parked;
 
-	/* Before the first boot `parked` is 0, and so is the boot's number. */
-	if (likely(parked && ob_is_of_this_boot(parked))) {
-		struct ob_vcpu *vcpu = ob_this_vcpu();
-
-		if (likely(try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD)))
+		barrier();
+		parked = ob_this_thread->parked;
+		if (likely(parked) &&
+		    likely(try_cmpxchg(&ob_this_vcpu()->state, &parked, OB_VCPU_HELD)))
 			return 0;
 	}
 	return ob_enter_slow();
@@ -236,16 +238,17 @@ int ob_enter(void)
 
 /*
  * As ob_enter(), by a thread that left in the middle of a call to run a signal handler of the
- * program. `parked`: the word of its block before it left. Returns -ENODEV if the task has ended
- * meanwhile, even if there is another kernel by now or the thread has another task.
+ * program. `parked`, `boot`: the words of its block before it left. Returns -ENODEV if the task has
+ * ended meanwhile, even if there is another kernel by now or the thread has another task.
  */
-int ob_enter_again(unsigned long parked)
+int ob_enter_again(unsigned long parked, u32 boot)
 {
 	int error = ob_transit_begin();
 
 	if (error)
 		return error;
-	if (ob_is_of_this_boot(parked) && ob_this_thread->parked == parked)
+	if (ob_thread_is_known() && ob_this_thread->boot == boot &&
+	    ob_this_thread->parked == parked)
 		error = ob_enter_counted();
 	else
 		error = -ENODEV;

@@ -39,8 +39,16 @@ struct ob_host_groups ob_host_groups __ob_host_data = {};
 unsigned long ob_thread_block_offset __ob_host_data = 0;
 EXPORT_SYMBOL(ob_thread_block_offset);
 
-/* Each call reads this and its neighbours. gate.c has the data that are written more often. */
-u32 ob_boot __ob_host_data = 0;
+/*
+ * On a page of its own, which the host empties in each copy of the process. So calls of a child
+ * that ran no hook of fork() fail, instead of running without the memory and threads of the kernel.
+ */
+u32 ob_boot __section("outboard_wiped") = 0;
+
+u32 *ob_kernel_boot_number(void)
+{
+	return &ob_boot;
+}
 
 #define OB_CALL(group, name)						\
 	asm volatile(".pushsection .text, \"ax\"\n"			\

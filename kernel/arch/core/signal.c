@@ -102,6 +102,7 @@ static void ob_action_used_up(int number)
 static bool ob_call_handler(struct ksignal *signal)
 {
 	unsigned long parked = ob_this_thread->parked;
+	u32 boot = ob_this_thread->boot;
 	void (*handler)(int, siginfo_t *, void *) = (void *)signal->ka.sa.sa_handler;
 	sigset_t mask = *sigmask_to_save();
 	siginfo_t info;
@@ -113,7 +114,7 @@ static bool ob_call_handler(struct ksignal *signal)
 		ob_action_used_up(signal->sig);
 	ob_leave(0);
 	handler(signal->sig, &info, NULL);
-	if (ob_enter_again(parked))
+	if (ob_enter_again(parked, boot))
 		return false;
 	set_current_blocked(&mask);
 	return true;

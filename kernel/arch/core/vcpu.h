@@ -197,12 +197,15 @@ struct ob_machine {
 extern struct ob_machine ob_machine;
 
 /*
- * The number of this boot, unique among kernels that use the same threads' blocks. Its lower half
- * is not 0, and is in the upper bits of each parked word, where a task's address has zeros.
+ * The number of this boot, which no other kernel of the process has, before or after. 0: there was
+ * no boot; or the process is a copy of the one that booted (host.c). A thread's block has the
+ * number, too: what another boot left in the block is void.
  *
- * So a late thread does no harm: it has read its block, a halt and another boot overtake it, and
- * then comes its compare-and-swap. Another thread's vCPU may be parked on a task of the same
- * address, but the number differs.
+ * Its lower half is not 0, and is in the upper bits of each parked word, where a task's address has
+ * zeros. That is for a late thread: it has looked at its block, a halt and another boot overtake
+ * it, and then comes its compare-and-swap. Another thread's vCPU may be parked on a task of the
+ * same address, but the number differs. It repeats after 65,535 boots, in which the thread would
+ * have to stay between two instructions.
  */
 extern u32 ob_boot;
 #define OB_PARKED_BOOT_SHIFT 48
@@ -211,11 +214,6 @@ static __always_inline unsigned long ob_parked(struct task_struct *task)
 {
 	return (unsigned long)task | OB_VCPU_PARKED |
 	       (unsigned long)READ_ONCE(ob_boot) << OB_PARKED_BOOT_SHIFT;
-}
-
-static __always_inline bool ob_is_of_this_boot(unsigned long parked)
-{
-	return parked >> OB_PARKED_BOOT_SHIFT == (u16)READ_ONCE(ob_boot);
 }
 
 /* Makes `task` the calling thread's. */
@@ -379,7 +377,7 @@ void ob_transit_begin_exit(void);
 void ob_transit_end(void);
 unsigned int ob_transit_count(void);
 int ob_enter(void);
-int ob_enter_again(unsigned long parked);
+int ob_enter_again(unsigned long parked, u32 boot);
 long ob_leave(long result);
 void ob_become_first_client(void);
 void ob_let_calls_in(void);

@@ -318,7 +318,7 @@ int ob_kernel_disk_add(const struct ob_disk_parameters *parameters, char name[32
 	long error;
 	int number;
 
-	if (!READ_ONCE(ob_machine.ready))
+	if (!READ_ONCE(ob_machine.ready) || !READ_ONCE(ob_boot))
 		return -ENODEV;
 	number = ob_host_block_open(ob_host, parameters->path, parameters->flags, &add.info);
 	if (number < 0)

@@ -112,6 +112,8 @@ SECTIONS
 		ob_kept = .;
 		*(outboard_host)
 		. = ALIGN(PAGE_SIZE);
+		*(outboard_wiped)
+		. = ALIGN(PAGE_SIZE);
 		ob_kept_end = .;
 	}
 
