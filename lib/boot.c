@@ -314,11 +314,15 @@ static uint32_t next_boot(void)
 /* Releases everything of a kernel that has stopped, or never ran. */
 static void clean_up(struct ob_instance *instance)
 {
+	bool is_stuck;
+
 	ob_instance_attach(instance, NULL);
-	ob_net_halted(instance);
 	ob_platform_stop(instance->host);
+	is_stuck = instance->image->upcalls->free() || ob_platform_has_left_behind(instance->host);
+	is_stuck |= !ob_net_halted(instance, is_stuck);
+	/* DHCP clients log. */
 	ob_log_close(&instance->log);
-	if (instance->image->upcalls->free()) {
+	if (is_stuck) {
 		set_state(instance, OB_INSTANCE_STUCK);
 		return;
 	}
@@ -444,10 +448,10 @@ void ob_prepare_on(struct ob_instance *instance)
 {
 	if (check_handle(instance))
 		return;
+	ob_fork_hook_catch_up();
 	pthread_mutex_lock(&instance->mutex);
 	/* If loading fails here, ob_boot tries again and reports the reason. */
 	if (instance->state == OB_INSTANCE_EMPTY && !make_host(instance)) {
-	ob_fork_hook_catch_up();
 		load_image(instance, NULL);
 		/*
 		 * After the fork hook above: so in a child, the platform's hook finds no kernel
@@ -466,10 +470,10 @@ int ob_boot_on(struct ob_instance *instance, const struct ob_config *config)
 
 	if (error)
 		return error;
+	ob_fork_hook_catch_up();
 	pthread_mutex_lock(&instance->mutex);
 	error = boot(instance, config);
 	pthread_mutex_unlock(&instance->mutex);
-	ob_fork_hook_catch_up();
 	return error;
 }
 

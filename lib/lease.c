@@ -379,25 +379,32 @@ int ob_lease_start(struct ob_lease_client *client, unsigned int seconds, bool is
 	return error;
 }
 
-void ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind)
+bool ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind)
 {
 	struct ob_lease_client *client = interface->clients[kind];
+	uint64_t end = ob_patience_end();
 	int task;
 
 	if (!client)
-		return;
+		return true;
 	__atomic_store_n(&client->stop, true, __ATOMIC_SEQ_CST);
 	task = __atomic_load_n(&client->task, __ATOMIC_SEQ_CST);
 	/* -EAGAIN: too many interrupts at once, which the kernel soon works off. */
-	while (task && ob_interrupt_on(client->instance, task) == -EAGAIN)
+	while (task && ob_interrupt_on(client->instance, task) == -EAGAIN &&
+	       ob_milliseconds() < end)
 		sched_yield();
-	ob_host_thread_join(client->instance->host, client->thread);
 	interface->clients[kind] = NULL;
+	if (!ob_platform_thread_join(client->instance->host, client->thread))
+		return false;
 	free(client);
+	return true;
 }
 
-void ob_lease_stop_all(struct ob_net_interface *interface)
+bool ob_lease_stop_all(struct ob_net_interface *interface)
 {
+	bool all = true;
+
 	for (int kind = 0; kind < OB_LEASE_KINDS; kind++)
-		ob_lease_stop(interface, kind);
+		all &= ob_lease_stop(interface, kind);
+	return all;
 }

@@ -454,6 +454,7 @@ static bool is_removed(int error)
 int ob_net_remove_on(struct ob_instance *instance, int number)
 {
 	struct ob_net_interface *interface;
+	bool is_stuck;
 	int error;
 
 	ob_error_clear(OB_ERROR_NET);
@@ -467,7 +468,8 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 	pthread_mutex_unlock(&instance->net.mutex);
 	if (error)
 		return error;
-	ob_lease_stop_all(interface);
+	/* If a thread of DHCP is stuck, the structure stays, but the device goes. */
+	is_stuck = !ob_lease_stop_all(interface);
 	error = remove_added(instance, interface);
 	pthread_mutex_lock(&instance->net.mutex);
 	if (!is_removed(error)) {
@@ -482,25 +484,43 @@ int ob_net_remove_on(struct ob_instance *instance, int number)
 		ob_resolver_write(instance);
 	set_idle(instance, interface);
 	pthread_mutex_unlock(&instance->net.mutex);
-	free(interface);
+	if (!is_stuck)
+		free(interface);
 	return 0;
 }
 
-void ob_net_halted(struct ob_instance *instance)
+/* The first interface that no call changes. Under the mutex. */
+static struct ob_net_interface *find_idle(const struct ob_instance *instance)
 {
+	struct ob_net_interface *each = instance->net.interfaces;
+
+	while (each && each->busy)
+		each = each->next;
+	return each;
+}
+
+bool ob_net_halted(struct ob_instance *instance, bool is_stuck)
+{
+	uint64_t end = is_stuck ? 0 : ob_patience_end();
 	struct ob_net_interface *interface;
+	bool all = true;
 
 	pthread_mutex_lock(&instance->net.mutex);
 	/* Their calls of the kernel fail now. */
-	while (is_any_busy(instance))
-		ob_condition_wait(&instance->net.idle, &instance->net.mutex);
-	while ((interface = instance->net.interfaces)) {
-		instance->net.interfaces = interface->next;
+	while (is_any_busy(instance) &&
+	       ob_condition_wait_until(&instance->net.idle, &instance->net.mutex, end))
+		;
+	while ((interface = find_idle(instance))) {
+		unlink_interface(instance, interface);
 		/* The thread of a DHCP client may wait for the mutex. */
 		pthread_mutex_unlock(&instance->net.mutex);
-		ob_lease_stop_all(interface);
-		free(interface);
+		if (ob_lease_stop_all(interface))
+			free(interface);
+		else
+			all = false;
 		pthread_mutex_lock(&instance->net.mutex);
 	}
+	all &= !instance->net.interfaces;
 	pthread_mutex_unlock(&instance->net.mutex);
+	return all;
 }

@@ -4,6 +4,7 @@
 #define OUTBOARD_LIB_NET_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct ob_instance;
@@ -26,9 +27,10 @@ struct ob_net {
 #define OB_NO_NET { .mutex = PTHREAD_MUTEX_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER }
 
 /*
- * The kernel has halted: waits for the threads of DHCP clients, whose calls fail now, and closes
- * the devices.
+ * The kernel has halted: waits for calls that change interfaces, and for the threads of DHCP
+ * clients, whose calls of the kernel fail now. False: some do not come back, and may still use the
+ * instance. `is_stuck`: the halt has left threads in the kernel, and such calls may be theirs.
  */
-void ob_net_halted(struct ob_instance *instance);
+bool ob_net_halted(struct ob_instance *instance, bool is_stuck);
 
 #endif

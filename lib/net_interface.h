@@ -46,9 +46,10 @@ int ob_resolver_write(struct ob_instance *instance);
 
 /*
  * lease.c: ends a DHCP client of the interface, if it has one, and removes what the lease has
- * configured. Also when the kernel has halted. Blocks, without the mutex of struct ob_net.
+ * configured. Also when the kernel has halted. False: its thread is stuck in a call of the kernel,
+ * and uses the interface, which must stay. Blocks, without the mutex of struct ob_net.
  */
-void ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind);
-void ob_lease_stop_all(struct ob_net_interface *interface);
+bool ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind);
+bool ob_lease_stop_all(struct ob_net_interface *interface);
 
 #endif

@@ -160,15 +160,21 @@ static void work(void *pointer)
 	}
 }
 
+/* A worker that a disk holds up stays, for later requests if there are any. */
 static void stop_workers(struct ob_host *host)
 {
+	uint64_t end = ob_posix_patience_begin(host);
+
 	/* A worker starts others before this point, or not at all. */
 	pthread_mutex_lock(&host->queue.start_mutex);
 	__atomic_store_n(&host->queue.stopping, true, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&host->queue.start_mutex);
 	wake_worker(host, WORKERS);
 	while (host->queue.worker_count)
-		ob_host_thread_join(host, host->queue.workers[--host->queue.worker_count]);
+		if (!ob_posix_thread_join_until(host,
+						host->queue.workers[--host->queue.worker_count],
+						end))
+			ob_posix_leave_behind(host);
 	host->queue.stopping = false;
 }
 

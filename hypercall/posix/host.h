@@ -48,6 +48,8 @@ struct ob_posix_spare {
 struct ob_posix_pages {
 	/* One bit for each page of RAM: the page is a snapshot's. Atomic. */
 	uint64_t words[OB_SNAPSHOT_WORDS];
+	/* The same for pages that were mapped anew, alone: a fork()ed child gets them. Atomic. */
+	uint64_t new[OB_SNAPSHOT_WORDS];
 };
 
 /* snapshot/pieces.c */
@@ -214,6 +216,8 @@ struct ob_host {
 	bool taken;			/* by an instance of lib/ */
 	/* its kernel may run, so signals and ends of threads concern it; atomic */
 	bool live;
+	/* a thread that did not end may use the regions, which stay; atomic */
+	bool left_behind;
 	const struct ob_upcalls *upcalls;	/* not NULL after the host was taken once; atomic */
 	/* console.c */
 	ob_platform_log *log;

@@ -185,9 +185,13 @@ int ob_posix_huge_take(struct ob_host *host)
 
 void ob_posix_huge_release(struct ob_host *host)
 {
-	if (host->huge.has_thread)
-		ob_host_thread_join(host, host->huge.thread);
-	ob_posix_huge_forked(host);
+	bool is_over = !host->huge.has_thread ||
+		       ob_platform_thread_join(host, host->huge.thread);
+
+	host->huge.has_thread = false;
+	/* A late thread finds its place as it was. */
+	if (is_over)
+		ob_posix_huge_forked(host);
 }
 
 void ob_posix_huge_forked(struct ob_host *host)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <outboard/gate.h>
 #include <outboard/platform.h>
 
 #include "host.h"
@@ -34,6 +35,16 @@ void ob_posix_print(const char *text);
 
 /* limits.c: most bytes of a file that this process may write. */
 uint64_t ob_posix_file_most(void);
+
+/*
+ * thread.c: waits for things that may never come. A wait that ends without them tells
+ * ob_posix_leave_behind(), and frees nothing that they use.
+ */
+uint64_t ob_posix_patience_begin(struct ob_host *host);
+bool ob_posix_patience_is_over(struct ob_host *host, uint64_t end);
+/* As ob_host_thread_join(). False: the thread has not ended at `end`, and goes on. */
+bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t end);
+void ob_posix_leave_behind(struct ob_host *host);
 
 /* console.c */
 void ob_posix_set_log(struct ob_host *host, ob_platform_log *log, void *context);

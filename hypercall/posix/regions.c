@@ -7,8 +7,9 @@
  * it (ram.c), SHADOW belongs to the process (shadow.c).
  *
  * A fork()ed child gets none of it. RAM, STACKS and PAGES are not copied (MADV_DONTFORK). The child
- * unmaps the windows itself, and what was mapped anew in RAM: to mark each of these mappings would
- * cost a second system call, and marked mappings do not merge with their neighbours.
+ * unmaps the windows itself, and what was mapped anew in RAM (snapshot/pages.c): to mark each of
+ * these mappings would cost a second system call, and marked mappings do not merge with their
+ * neighbours. It unmaps nothing else: hooks of others may have mapped memory of their own there.
  *
  * The booting thread reserves the regions before anything else can use them. After that the table
  * is only read.
@@ -99,6 +100,8 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 
 void ob_host_regions_release(struct ob_host *host)
 {
+	if (ob_platform_has_left_behind(host))
+		return;
 	ob_posix_spare_give_up(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->regions[i];
@@ -124,15 +127,18 @@ void ob_posix_regions_forked(struct ob_host *host)
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->regions[i];
 
-		if (r->size && (ob_posix_is_window(i) || i == OB_REGION_RAM))
+		if (r->size && ob_posix_is_window(i))
 			munmap((void *)r->address, r->size);
-		if (r->size && i == OB_REGION_RAM)
+		if (r->size && i == OB_REGION_RAM) {
+			ob_posix_pages_unmap_new(host);
 			ob_posix_ram_close(host);
+		}
 		*r = (struct ob_posix_region){ 0 };
 	}
 	ob_posix_pages_forget(host);
 	ob_posix_pieces_forget(host);
 	ob_posix_shadow_give_up(host);
 	host->place = 0;
+	host->left_behind = false;
 	ob_posix_huge_forked(host);
 }

@@ -54,6 +54,9 @@ void ob_posix_spare_keep(struct ob_host *host);
 /* snapshot/pages.c: tests, sets and clears the marks of pages that are a snapshot's. */
 bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical);
 void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set);
+/* Notes pages that are about to be mapped anew. Unmaps all that were noted, in a fork()ed child. */
+void ob_posix_pages_note_new(struct ob_host *host, uint64_t physical, uint64_t size);
+void ob_posix_pages_unmap_new(struct ob_host *host);
 /* Copies the pages of the range that are a snapshot's to the memfd. 0 or -ENOMEM. */
 int ob_posix_pages_share(struct ob_host *host, uint64_t physical, uint64_t size);
 /* Forgets all of them. */

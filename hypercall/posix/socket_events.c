@@ -164,7 +164,10 @@ void ob_host_sockets_end(struct ob_host *host)
 	__atomic_store_n(&sockets->stopping, true, __ATOMIC_RELEASE);
 	/* It fails only if the counter is full: then the descriptor is readable, too. */
 	(void)!raw_write(sockets->stop, &one, sizeof(one));
-	ob_host_thread_join(host, sockets->thread);
+	if (!ob_platform_thread_join(host, sockets->thread)) {
+		ob_posix_leave_behind(host);
+		return;
+	}
 	ob_posix_sockets_close(host);
 	close_descriptors(sockets);
 }

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -110,6 +111,50 @@ void ob_host_thread_join(struct ob_host *host, uint64_t thread)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	pthread_join((pthread_t)thread, NULL);
 	pthread_setcancelstate(before, NULL);
+}
+
+uint64_t ob_posix_patience_begin(struct ob_host *host)
+{
+	return ob_host_clock_monotonic(host) + OB_PATIENCE;
+}
+
+bool ob_posix_patience_is_over(struct ob_host *host, uint64_t end)
+{
+	return ob_host_clock_monotonic(host) >= end;
+}
+
+/* Somebody may set the wall clock, which the C library's call goes by: then it is called again. */
+bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t end)
+{
+	uint64_t now, until;
+	int before, error;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	do {
+		now = ob_host_clock_monotonic(host);
+		until = ob_host_clock_realtime(host) + (end > now ? end - now : 0);
+		error = pthread_timedjoin_np((pthread_t)thread, NULL, &(struct timespec){
+			(time_t)(until / 1000000000), (long)(until % 1000000000) });
+	} while (error && now < end);
+	pthread_setcancelstate(before, NULL);
+	if (error)
+		pthread_detach((pthread_t)thread);
+	return !error;
+}
+
+bool ob_platform_thread_join(struct ob_host *host, uint64_t thread)
+{
+	return ob_posix_thread_join_until(host, thread, ob_posix_patience_begin(host));
+}
+
+void ob_posix_leave_behind(struct ob_host *host)
+{
+	__atomic_store_n(&host->left_behind, true, __ATOMIC_RELEASE);
+}
+
+bool ob_platform_has_left_behind(const struct ob_host *host)
+{
+	return __atomic_load_n(&host->left_behind, __ATOMIC_ACQUIRE);
 }
 
 uint64_t ob_host_thread_self(struct ob_host *host)

@@ -7,7 +7,9 @@
  * number is that of the entry, plus a multiple of the table's size that no other device has had.
  *
  * Threads that wait for the kernel poll devices. Such a thread holds the entry's lock `in_poll`
- * during one look. The thread that closes a device clears the entry, then waits for the lock.
+ * during one look. The thread that closes a device clears the entry, then waits for the lock. A
+ * debugger or a handler of the program may stop the thread that looks: then the device and the
+ * kernel's memory, which that thread uses, stay for ever.
  */
 #include <errno.h>
 #include <string.h>
@@ -193,16 +195,21 @@ int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bit
 
 /* ---- the end --------------------------------------------------------------- */
 
-/* No thread finds the device any more, and none polls it. */
-static void remove_entry(struct ob_host *host, struct ob_virtio_device *device)
+/* No thread finds the device any more. False: one polls it, and does not come back. */
+static bool remove_entry(struct ob_host *host, struct ob_virtio_device *device)
 {
 	uint32_t place = device->number % OB_VIRTIO_DEVICES_MOST;
+	uint64_t end = ob_posix_patience_begin(host);
 
 	__atomic_and_fetch(&host->virtio.polled, ~(1ull << place), __ATOMIC_RELAXED);
 	__atomic_store_n(&host->virtio.devices[place], NULL, __ATOMIC_SEQ_CST);
-	while (!lock(&host->virtio.in_poll[place]))
+	while (!lock(&host->virtio.in_poll[place])) {
+		if (ob_posix_patience_is_over(host, end))
+			return false;
 		ob_host_thread_yield(host);
+	}
 	unlock(&host->virtio.in_poll[place]);
+	return true;
 }
 
 void ob_host_virtio_close(struct ob_host *host, uint32_t number)
@@ -211,8 +218,13 @@ void ob_host_virtio_close(struct ob_host *host, uint32_t number)
 
 	if (!device)
 		return;
-	remove_entry(host, device);
-	device->operations->close(device);
+	if (remove_entry(host, device)) {
+		device->operations->close(device);
+		return;
+	}
+	/* From here on it starts nothing new in RAM. */
+	device->operations->reset(device);
+	ob_posix_leave_behind(host);
 }
 
 void ob_posix_virtio_forked(struct ob_host *host)

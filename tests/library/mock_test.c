@@ -205,7 +205,7 @@ static void test_pinned_memory(const char *image)
  * Interrupts without a driver, and invalid numbers: before the boot, while the kernel runs, after
  * the halt.
  */
-static void raise_unknown(void)
+static void raise_unknown(uint32_t vcpus)
 {
 	static const uint32_t numbers[] = {
 		0, OB_INTERRUPT_BLOCK, 2, OB_INTERRUPT_FIRST - 1, OB_INTERRUPT_FIRST, 63, 64, 65,
@@ -214,6 +214,9 @@ static void raise_unknown(void)
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		mock_upcalls(host)->interrupt(numbers[i]);
+	/* vCPUs that the kernel does not have. */
+	CHECK_EQUAL(mock_upcalls(host)->service(vcpus), OB_FOREVER);
+	CHECK_EQUAL(mock_upcalls(host)->service(UINT32_MAX), OB_FOREVER);
 }
 
 static void test_interrupts(const char *image, uint32_t vcpus)
@@ -222,16 +225,16 @@ static void test_interrupts(const char *image, uint32_t vcpus)
 
 	host = mock_new(image, &options);
 	CHECK(host);
-	raise_unknown();
+	raise_unknown(vcpus);
 	CHECK_EQUAL(mock_boot(host), 0);
 	mount_tmpfs("/ram", NULL);
 	for (int i = 0; i < 20; i++) {
-		raise_unknown();
+		raise_unknown(vcpus);
 		sleep_for(1000000);
 		work_on_file("/ram/a", "/ram/b", 64 * KB);
 	}
 	CHECK_EQUAL(mock_halt(host), 0);
-	raise_unknown();
+	raise_unknown(vcpus);
 	mock_free(host);
 }
 

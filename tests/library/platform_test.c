@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,6 +20,7 @@
 
 #include "check.h"
 #include "mock_kernel.h"
+#include "virtio.h"
 
 #define MB (1ull << 20)
 #define RAM_SIZE (64 * MB)
@@ -811,6 +813,67 @@ static void test_too_many_hosts(void)
 		ob_platform_host_free(hosts[i]);
 }
 
+/* ---- a thread that is stopped while it polls a device ---- */
+
+static bool poll_goes_on, device_is_closed;
+
+static void poll_for_long(struct ob_virtio_device *device, bool is_last)
+{
+	(void)device;
+	(void)is_last;
+	set_flag(1);
+	while (!__atomic_load_n(&poll_goes_on, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+static int reset_device(struct ob_virtio_device *device)
+{
+	(void)device;
+	return -EAGAIN;
+}
+
+static void close_device(struct ob_virtio_device *device)
+{
+	(void)device;
+	device_is_closed = true;
+}
+
+static void *poll_once(void *unused)
+{
+	uint32_t word = 0;
+
+	ob_host_virtio_poll(mock_host, &word, 1, 0);
+	return unused;
+}
+
+/* The device and all memory stay, and the thread that closes it goes on. */
+static void test_stopped_poller(void)
+{
+	static const struct ob_virtio_operations operations = {
+		.poll = poll_for_long, .reset = reset_device, .close = close_device,
+	};
+	struct ob_virtio_device device = { .operations = &operations, .is_polled = true };
+	uint64_t address, size = 16 * MB;
+	pthread_t thread;
+	int number;
+
+	start();
+	CHECK_EQUAL(ob_host_region_reserve(mock_host, OB_REGION_STACKS, size, &address), 0);
+	CHECK_EQUAL(ob_host_region_commit(mock_host, address, 4096), 0);
+	number = ob_virtio_insert(mock_host, &device);
+	CHECK(number >= 0);
+	set_flag(0);
+	CHECK(!pthread_create(&thread, NULL, poll_once, NULL));
+	wait_for_flag(1);
+	CHECK(!ob_platform_has_left_behind(mock_host));
+	ob_host_virtio_close(mock_host, (uint32_t)number);
+	CHECK(!device_is_closed && ob_platform_has_left_behind(mock_host));
+	ob_host_regions_release(mock_host);
+	*(char *)address = 1;
+	__atomic_store_n(&poll_goes_on, true, __ATOMIC_RELEASE);
+	CHECK(!pthread_join(thread, NULL));
+}
+
 #define TEST(name) { #name, test_##name }
 
 static const struct {
@@ -846,6 +909,7 @@ static const struct {
 	TEST(panic_handler),
 	TEST(two_hosts),
 	TEST(too_many_hosts),
+	TEST(stopped_poller),
 #ifndef __SANITIZE_ADDRESS__
 	/* the sanitizer itself ends a program that is out of address space */
 	TEST(thread_limit),

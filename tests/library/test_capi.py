@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from support import c_programs, host
+from support import c_programs, host, modules
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
@@ -255,12 +255,21 @@ def test_fork(work, when):
     run_library_program(work, "fork_test", when)
 
 
+def test_memory_that_other_hooks_of_fork_map(work):
+    run_library_program(work, "fork_hook_test")
+
+
 def test_data_taken_by_reference(work):
     run_library_program(work, "zerocopy_test")
 
 
 def test_wall_clock_of_the_host_is_set(work):
     run_library_program(work, "wall_clock_test")
+
+
+def test_halt_beside_a_stuck_call(work):
+    modules.build(os.path.join(HERE, "stuck"), work)
+    run_library_program(work, "stuck_test", os.path.join(work, "stuck.ko"), f"hub:{work}/hub")
 
 
 def test_bad_pointers(work):

@@ -460,9 +460,31 @@ def archive_of(work, name):
     """An archive that has one component, of a directory of this one."""
     directory, archive = os.path.join(work, name), os.path.join(work, "archive")
     os.mkdir(directory)
-    modules.build(os.path.join(HERE, "held_lock"), directory)
+    modules.build(os.path.join(HERE, name), directory)
     host.run("python3", os.path.join(REPOSITORY, "kernel", "build", "components.py"), directory,
              archive)
+    return archive
+
+
+def test_a_kernel_that_never_idles(work, cache):
+    """It cannot be saved, and is used all the same."""
+    program = build_shared(work, "busy_test.c")
+    assert "not saved: " in run(program, SNAPSHOTS=cache, COMPONENTS="busy", timeout=120,
+                                LD_LIBRARY_PATH=LIBRARIES,
+                                OUTBOARD_COMPONENTS=archive_of(work, "busy"))
+    assert not snapshots(cache)
+
+
+@pytest.mark.long
+def test_a_spare_interface_without_its_driver(work, cache):
+    """Each boot that is to be saved tries to make one. The host's devices do not run out."""
+    program = build_shared(work, "spare_failure_test.c")
+    run(program, cache, LD_LIBRARY_PATH=LIBRARIES, OUTBOARD_COMPONENTS=archive_of(work, "busy"))
+
+
+def test_a_leader_that_sleeps_while_it_renews_the_kernel(work, cache):
+    """The calls wait for the leader. Where the host has no thread, the boot is refused."""
+    archive = archive_of(work, "held_lock")
     program = build_shared(work, "renewal_test.c")
     for expected, words in (("saved as", ()), ("started from", ()), ("started from", (cache, ))):
         assert expected in run(program, *words, SNAPSHOTS=cache, COMPONENTS="held_lock", timeout=60,

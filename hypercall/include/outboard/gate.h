@@ -130,7 +130,10 @@ int ob_kernel_disk_remove(uint32_t disk);
  */
 int ob_kernel_virtio_add(uint32_t device, char name[32]);
 
-/* Removes the device and closes it in the host. -ENOENT. Blocks. */
+/*
+ * Removes the device and closes it in the host. -ENOENT; -EBUSY: a thread that was stopped is in
+ * the middle of a frame. Blocks.
+ */
 int ob_kernel_virtio_remove(uint32_t device);
 
 /*

@@ -133,15 +133,15 @@ void ob_hub_open_for(const char *path, int socket)
 
 /* ---- in the process of the port ------------------------------------------------ */
 
-/* A descriptor, or -errno. */
+/* A descriptor, or -errno. A descriptor that comes with anything else is closed. */
 static int receive_answer(int opener)
 {
 	union ob_descriptor_control control;
 	int32_t error;
 	struct iovec piece = { &error, sizeof(error) };
 	struct cmsghdr *part;
+	int fd = -1;
 	ssize_t got;
-	int fd;
 
 	do {
 		struct msghdr message = {
@@ -152,12 +152,15 @@ static int receive_answer(int opener)
 		got = raw_recvmsg(opener, &message, MSG_WAITALL);
 		part = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 	} while (got < 0 && errno == EINTR);
+	if (part)
+		memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+	if (got == sizeof(error) && !error && fd >= 0)
+		return fd;
+	if (fd >= 0)
+		raw_close(fd);
 	if (got != sizeof(error))
 		return -EPIPE;
-	if (error || !part)
-		return error < 0 ? error : -EPROTO;
-	memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-	return fd;
+	return error < 0 ? error : -EPROTO;
 }
 
 /* O1. A descriptor, or -errno. */

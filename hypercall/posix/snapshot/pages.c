@@ -18,20 +18,23 @@
 #include "regions.h"
 #include "raw.h"
 
-bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical)
+static bool has_mark(const uint64_t *words, uint64_t page)
 {
-	uint64_t page = physical / PAGE_BYTES;
-
 	return page / 64 < OB_SNAPSHOT_WORDS &&
-	       __atomic_load_n(&host->pages.words[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
+	       __atomic_load_n(&words[page / 64], __ATOMIC_RELAXED) >> page % 64 & 1;
 }
 
-void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set)
+bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical)
+{
+	return has_mark(host->pages.words, physical / PAGE_BYTES);
+}
+
+static void mark(uint64_t *words, uint64_t physical, uint64_t size, bool set)
 {
 	uint64_t page = physical / PAGE_BYTES, end = (physical + size) / PAGE_BYTES, next;
 
 	for (; page < end && page / 64 < OB_SNAPSHOT_WORDS; page = next) {
-		uint64_t *word = &host->pages.words[page / 64], bits = ~0ull << page % 64;
+		uint64_t *word = &words[page / 64], bits = ~0ull << page % 64;
 
 		next = (page / 64 + 1) * 64;
 		if (next > end)
@@ -40,6 +43,31 @@ void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size,
 			__atomic_fetch_or(word, bits, __ATOMIC_SEQ_CST);
 		else
 			__atomic_fetch_and(word, ~bits, __ATOMIC_SEQ_CST);
+	}
+}
+
+void ob_posix_pages_note(struct ob_host *host, uint64_t physical, uint64_t size, bool set)
+{
+	mark(host->pages.words, physical, size, set);
+}
+
+void ob_posix_pages_note_new(struct ob_host *host, uint64_t physical, uint64_t size)
+{
+	mark(host->pages.new, physical, size, true);
+}
+
+void ob_posix_pages_unmap_new(struct ob_host *host)
+{
+	uint64_t most = OB_SNAPSHOT_BYTES / PAGE_BYTES, page = 0, end;
+
+	for (; page < most; page = end) {
+		bool is_new = has_mark(host->pages.new, page);
+
+		for (end = page + 1; end < most && has_mark(host->pages.new, end) == is_new; end++)
+			;
+		if (is_new)
+			munmap((char *)host->regions[OB_REGION_RAM].address + page * PAGE_BYTES,
+			       (end - page) * PAGE_BYTES);
 	}
 }
 
@@ -56,6 +84,7 @@ static bool map_ram(struct ob_host *host, uint64_t physical, uint64_t size)
 {
 	void *address = (void *)(host->regions[OB_REGION_RAM].address + physical);
 
+	ob_posix_pages_note_new(host, physical, size);
 	return mmap(address, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
 		    host->ram.fd, (off_t)physical) != MAP_FAILED;
 }

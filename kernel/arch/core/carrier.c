@@ -55,6 +55,7 @@ static void ob_carrier_main(void *argument)
 			break;
 		ob_pass_or_idle(vcpu, next);
 	}
+	ob_thread_leaves(&carrier->left);
 }
 
 /* Is the calling thread on the stack of a coroutine? */

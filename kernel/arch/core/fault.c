@@ -42,11 +42,14 @@ static bool ob_in_kernel(void)
 /* Where nothing can be executed, the return address tells who has jumped there. */
 static bool ob_is_by_kernel(const struct ob_fault *fault)
 {
+	unsigned long caller;
+
 	if (ob_is_kernel_code(fault->instruction))
 		return true;
 	/* The stack of a program that has jumped nowhere may be unreadable. */
 	return fault->flags & OB_FAULT_EXECUTE && ob_in_kernel() &&
-	       ob_is_kernel_code(READ_ONCE_NOCHECK(*(unsigned long *)fault->stack));
+	       !ob_load(&caller, (const void *)fault->stack, sizeof(caller)) &&
+	       ob_is_kernel_code(caller);
 }
 
 int fixup_exception(struct pt_regs *regs)

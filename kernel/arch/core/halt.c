@@ -10,8 +10,9 @@
  *     devices are masked.
  *  4. Carriers and service threads leave, and the host joins them.
  *
- * A thread that sleeps uninterruptibly keeps its stack and the memory. Halt waits for it no longer
- * than OB_HALT_PATIENCE.
+ * A thread that sleeps uninterruptibly keeps its stack and the memory. So does a kernel thread that
+ * loops with interrupts off, and the vCPU's thread that runs it. Halt waits for neither longer than
+ * OB_PATIENCE. It waits for disks as long as they take: what was written is not lost.
  */
 #include <linux/cred.h>
 #include <linux/delay.h>
@@ -37,9 +38,12 @@
 #include "../drivers/pci.h"
 #include "../drivers/virtio.h"
 #include "deferred.h"
+#include "host.h"
+#include "patience.h"
 #include "vcpu.h"
 
-#define OB_HALT_PATIENCE (5 * HZ)
+/* In jiffies. */
+#define OB_HALT_PATIENCE (OB_PATIENCE / NSEC_PER_SEC * HZ)
 /* How long a mount may still be in use by something that is about to end. */
 #define OB_UNMOUNT_PATIENCE (2 * HZ)
 #define OB_MOUNTS_MAX 512
@@ -408,19 +412,63 @@ static void ob_stop_vcpus(void)
 	}
 }
 
-static void ob_join_threads(void)
+void ob_thread_leaves(u32 *left)
 {
-	unsigned int cpu;
+	WRITE_ONCE(*left, 1);
+	ob_host_wake(ob_host, left, 1);
+}
 
-	for (cpu = 0; cpu < ob_machine.vcpus; cpu++) {
-		/* The service thread may have yet to make the carrier, so it ends first. */
-		ob_service_end(&ob_vcpus[cpu]);
-		if (ob_vcpus[cpu].carrier.handle)
-			ob_host_thread_join(ob_host, ob_vcpus[cpu].carrier.handle);
+/*
+ * Waits until a thread of the vCPU leaves. If the vCPU's holder takes no interrupts, it is
+ * interrupted here (V6): the service thread may have left already. False: the thread does not
+ * leave.
+ */
+static bool ob_leaves_in_time(struct ob_vcpu *vcpu, u32 *left)
+{
+	u64 end = ob_patience_begin();
+
+	for (;;) {
+		u64 holder = READ_ONCE(vcpu->bound_thread);
+
+		if (!READ_ONCE(*left))
+			ob_host_wait(ob_host, left, 0, NSEC_PER_SEC / HZ);
+		if (READ_ONCE(*left))
+			return true;
+		if (ob_patience_is_over(end))
+			return false;
+		if (holder)
+			ob_host_thread_interrupt(ob_host, holder);
 	}
 }
 
-/* Some calls of clients did not come out, so the memory stays. */
+/* False: some thread does not end. */
+static bool ob_join_vcpu(struct ob_vcpu *vcpu)
+{
+	bool has_thread = vcpu->service.handle && !ob_host_groups.timer;
+
+	/* The service thread may have yet to make the carrier, so it ends first. */
+	if (has_thread && !ob_leaves_in_time(vcpu, &vcpu->service.left))
+		return false;
+	ob_service_end(vcpu);
+	if (!vcpu->carrier.handle)
+		return true;
+	if (!ob_leaves_in_time(vcpu, &vcpu->carrier.left))
+		return false;
+	ob_host_thread_join(ob_host, vcpu->carrier.handle);
+	return true;
+}
+
+static bool ob_join_threads(void)
+{
+	bool all = true;
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
+		all &= ob_join_vcpu(&ob_vcpus[cpu]);
+	return all;
+}
+
+/* Some calls of clients did not come out, or threads of the kernel did not, so the memory stays. */
 static bool ob_memory_is_used;
 
 int ob_kernel_halt(int *halted)
@@ -443,11 +491,10 @@ int ob_kernel_halt(int *halted)
 	ob_unbind();
 	ob_this_thread->irqs_off = 0;
 	ob_stop_vcpus();
-	ob_join_threads();
+	ob_memory_is_used = !ob_join_threads() || halt.stuck;
 	ob_block_close_all();
 	ob_virtio_close_all();
 	ob_host_sockets_end(ob_host);
-	ob_memory_is_used = halt.stuck;
 	*halted = 1;
 	return halt.result;
 }

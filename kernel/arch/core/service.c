@@ -173,14 +173,18 @@ static void ob_service_main(void *argument)
 			break;
 		ob_service_sleep(vcpu, word, ob_service_turn(vcpu));
 	}
+	ob_thread_leaves(&vcpu->service.left);
 }
 
 /* The host calls, in the place of a service thread. */
 u64 ob_kernel_service(u32 number)
 {
-	struct ob_vcpu *vcpu = &ob_vcpus[number];
+	struct ob_vcpu *vcpu;
 	u64 until;
 
+	if (number >= ob_machine.vcpus)
+		return OB_FOREVER;
+	vcpu = &ob_vcpus[number];
 	ob_thread_begin(OB_THREAD_SERVICE);
 	do {
 		if (READ_ONCE(ob_machine.stopping) ||

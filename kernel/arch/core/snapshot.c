@@ -8,7 +8,8 @@
  *   step       who                   what
  *   prepared   the leader            has loaded components, has made spare interfaces
  *                                    (virtio_spare.c), and notes what has to be renewed
- *   at rest    the booting thread    takes the first vCPU while that idles; no other one is up
+ *   at rest    the booting thread    takes the first vCPU while that idles; no other one is up. If
+ *                                    it does not idle, the kernel is not saved, and goes on
  *   saved      the booting thread    writes all memory that is in use
  *   restored   another process       loads that memory in the place of a boot
  *   go on      the booting thread    wakes the leader; in another process it carries the vCPU
@@ -35,6 +36,7 @@
 #include <outboard/hypercall_snapshot.h>
 #include "../drivers/virtio.h"
 #include "deferred.h"
+#include "patience.h"
 #include "snapshot.h"
 #include "vcpu.h"
 
@@ -169,12 +171,18 @@ static int ob_snapshot_write(void)
 
 /*
  * Takes the first vCPU as soon as it idles: its idle coroutine rests then, and no thread carries
- * it.
+ * it. False: it does not idle, as with a component whose thread is always busy.
  */
-static void ob_take_first_vcpu(struct ob_vcpu *vcpu)
+static bool ob_take_first_vcpu(struct ob_vcpu *vcpu)
 {
-	while (!ob_idle_take(vcpu))
+	u64 end = ob_patience_begin();
+
+	while (!ob_idle_take(vcpu)) {
+		if (ob_patience_is_over(end))
+			return false;
 		ob_host_thread_yield(ob_host);
+	}
+	return true;
 }
 
 /* Has the leader of the clients' process renew and open the kernel: ob_snapshot_renew(). */
@@ -198,12 +206,14 @@ static void ob_renewal_wait(void)
 void ob_snapshot_take(void)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
+	bool rests = ob_take_first_vcpu(vcpu);
 
-	ob_take_first_vcpu(vcpu);
+	/* No other thread uses the devices before the first call, even if the vCPU is busy. */
 	ob_virtio_spares_park();
-	ob_host_snapshot_end(ob_host, ob_snapshot_write());
+	ob_host_snapshot_end(ob_host, rests ? ob_snapshot_write() : -EBUSY);
 	ob_snapshot_end = 0;
-	ob_idle_begin(vcpu, &vcpu->carrier.baton);
+	if (rests)
+		ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_renewal_start();
 	ob_renewal_wait();
 	WRITE_ONCE(ob_machine.ready, 1);

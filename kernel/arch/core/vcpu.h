@@ -110,6 +110,7 @@ struct ob_carrier {
 	struct task_struct *pass_to;	/* task that gets the vCPU next; NULL: the vCPU idles */
 	void *context;			/* the own stack of a thread that is on a coroutine's */
 	void *dead_stack;		/* of a coroutine that has ended: to be freed off it */
+	u32 left;			/* word: 1 when the thread is about to end */
 	u64 handle;
 };
 
@@ -132,6 +133,7 @@ struct ob_service {
 	bool owes_carrier;		/* the thread has yet to make the carrier */
 	u64 finish_at;			/* ob_host_snapshot_finish(); OB_FOREVER: done */
 	u32 is_made;			/* some thread has made this one, or is about to */
+	u32 left;			/* word: 1 when the thread is about to end */
 	u64 handle;			/* 0: not started */
 };
 
@@ -335,6 +337,9 @@ struct ob_vcpu *ob_wake_list_add(struct task_struct *task);
 void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why);
 bool ob_evicted_wake_and_wait(struct task_struct *task);
 bool ob_task_end_evicted(struct task_struct *task);
+
+/* halt.c: the calling thread of the kernel is about to end. `left`: its own word. */
+void ob_thread_leaves(u32 *left);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);

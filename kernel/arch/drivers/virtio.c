@@ -21,6 +21,7 @@
 #include <linux/virtio_ring.h>
 #include <outboard/gate.h>
 #include "../core/irq.h"
+#include "../core/patience.h"
 #include "../core/vcpu.h"
 #include "virtio.h"
 #include "virtio_device.h"
@@ -339,6 +340,14 @@ static long ob_virtio_do(long (*function)(void *argument), struct ob_virtio_call
 	return call->ran ? call->result : error;
 }
 
+static void ob_virtio_list_add(struct ob_virtio *virtio)
+{
+	mutex_lock(&ob_virtios_lock);
+	list_add_tail(&virtio->list, &ob_virtios);
+	WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
+	mutex_unlock(&ob_virtios_lock);
+}
+
 struct ob_virtio *ob_virtio_add(u32 number, const struct ob_virtio_info *info, char *name)
 {
 	struct ob_virtio *virtio = kzalloc(sizeof(*virtio), GFP_KERNEL);
@@ -351,10 +360,7 @@ struct ob_virtio *ob_virtio_add(u32 number, const struct ob_virtio_info *info, c
 	error = ob_virtio_register(virtio, name);
 	if (error)
 		return ERR_PTR(error);
-	mutex_lock(&ob_virtios_lock);
-	list_add_tail(&virtio->list, &ob_virtios);
-	WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
-	mutex_unlock(&ob_virtios_lock);
+	ob_virtio_list_add(virtio);
 	return virtio;
 }
 
@@ -408,12 +414,32 @@ static struct ob_virtio *ob_virtio_take(u32 number)
 	return found;
 }
 
+/* False: a thread of the host that was stopped is in the middle of a frame. Blocks. */
+static bool ob_virtio_stops(struct ob_virtio *virtio)
+{
+	u64 end = ob_patience_begin();
+
+	while (ob_host_virtio_reset(ob_host, virtio->number) == -EAGAIN) {
+		if (ob_patience_is_over(end))
+			return false;
+		msleep(OB_RESET_PAUSE);
+	}
+	return true;
+}
+
+/* The driver's own reset waits until the device is out of the buffers, which it then frees. */
 int ob_virtio_remove(u32 number)
 {
 	struct ob_virtio *virtio = ob_virtio_take(number);
 
 	if (!virtio)
 		return -ENOENT;
+	if (!ob_virtio_stops(virtio)) {
+		ob_virtio_list_add(virtio);
+		if (virtio->status & VIRTIO_CONFIG_S_DRIVER_OK)
+			ob_host_virtio_start(ob_host, number, virtio->config_interrupt);
+		return -EBUSY;
+	}
 	unregister_virtio_device(&virtio->device);
 	return 0;
 }

@@ -48,7 +48,11 @@ static int ob_make_spare(void)
 		return error;
 	ob_read_config(number, &ob_spare_config);
 	virtio = ob_virtio_add(number, &info, name);
-	return PTR_ERR_OR_ZERO(virtio);
+	error = PTR_ERR_OR_ZERO(virtio);
+	/* No component has the driver: the host would keep the device for ever. */
+	if (error)
+		ob_host_virtio_close(ob_host, number);
+	return error;
 }
 
 void ob_virtio_spares_make(unsigned int count)
