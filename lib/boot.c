@@ -84,14 +84,20 @@ static int choose_vcpus(struct ob_instance *instance, const struct ob_config *co
 	return 0;
 }
 
-/* Half of what the cgroups leave, if that is less than other kernels get. Else UINT64_MAX. */
+/*
+ * Half of what the cgroups leave, if that is less than other kernels get. Else UINT64_MAX. What is
+ * left changes all the time, but a snapshot serves one size: so there are four sizes from each
+ * power of two to the next.
+ */
 static uint64_t memory_by_cgroups(uint64_t otherwise)
 {
 	uint64_t memory = ob_platform_memory_left() / 2;
 
 	if (memory >= otherwise)
 		return UINT64_MAX;
-	return memory > MEMORY_FOR_DISKS ? memory : MEMORY_FOR_DISKS;
+	if (memory <= MEMORY_FOR_DISKS)
+		return MEMORY_FOR_DISKS;
+	return memory - memory % ((1ull << (63 - __builtin_clzll(memory))) / 4);
 }
 
 static uint64_t memory_by_host(void)

@@ -339,6 +339,33 @@ static void discards(void)
 	CHECK(memory.discards > 0);
 }
 
+/* Zeroes that are to keep their room in the host are written; others need none. */
+static void zeroes(void)
+{
+	static char before[65536], got[65536];
+	int writes, fd;
+	char path[48];
+
+	snprintf(path, sizeof(path), "/dev/%s", disk_name);
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, path, O_RDWR, 0));
+	OK(ob_sys_pread64((unsigned int)fd, before, sizeof(before), 0));
+	writes = memory.writes;
+	memory.zeroes = 0;
+	OK(ob_sys_fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, sizeof(before)));
+	CHECK(memory.writes > writes);
+	CHECK_EQUAL(memory.zeroes, 0);
+	OK(ob_sys_pread64((unsigned int)fd, got, sizeof(got), 0));
+	for (unsigned int i = 0; i < sizeof(got); i++)
+		CHECK_EQUAL(got[i], 0);
+	writes = memory.writes;
+	OK(ob_sys_fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof(before)));
+	CHECK(memory.zeroes > 0);
+	CHECK_EQUAL(memory.writes, writes);
+	OK(ob_sys_pwrite64((unsigned int)fd, before, sizeof(before), 0));
+	OK(ob_sys_fsync((unsigned int)fd));
+	OK(ob_sys_close((unsigned int)fd));
+}
+
 static void save(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -398,6 +425,7 @@ int main(int count, char **arguments)
 	discards();
 	OK(ob_sys_umount2("/disk", 0));
 	save(arguments[2]);
+	zeroes();
 	CHECK_EQUAL(ob_disk_remove(disk), 0);
 	CHECK_EQUAL(memory.closes, 1);
 	memory.closes = 0;

@@ -109,9 +109,9 @@ struct ob_config {
 void ob_log_to_stderr(void *context, int level, const char *line, size_t length);
 
 /*
- * The memory in bytes that ob_boot gives a kernel by default: a quarter of the host's, or half of
- * what the memory limits of the process's cgroups leave, if that is less. Never less than 64 MB, or
- * 16 MB because of cgroups.
+ * The memory in bytes that ob_boot gives a kernel by default: a quarter of the host's, or at most
+ * half of what the memory limits of the process's cgroups leave, if that is less. Never less than
+ * 64 MB, or 16 MB because of cgroups.
  */
 uint64_t ob_memory_default(void);
 
