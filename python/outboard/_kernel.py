@@ -7,6 +7,8 @@ import ctypes
 import errno
 import os
 import threading
+import warnings
+import weakref
 from types import TracebackType
 from typing import Iterable
 
@@ -19,8 +21,8 @@ SHARED_MEMORY = 1  # OB_SHARED_MEMORY
 # The only error of ob_instance_new(), for which the library has no text: no instance, no reason.
 TOO_MANY = b"this process has 16 kernels already, which is the most: halt one"
 
-# The kernels that run, the oldest first.
-_running: list[Kernel] = []
+# The kernels that run, the oldest first. One that the program forgets does not stay for this list.
+_running: list[weakref.ref[Kernel]] = []
 _lock = threading.Lock()
 
 
@@ -35,6 +37,24 @@ def _error(result: int, reason: bytes | None) -> KernelError:
 
 def _bytes(text: str | os.PathLike[str] | None) -> bytes | None:
     return None if text is None else os.fsencode(text)
+
+
+def _halt_forgotten(library: ctypes.CDLL, handle: ctypes.c_void_p) -> None:
+    """Stops a kernel that nobody can use any more."""
+    library.ob_halt_on(handle)
+    library.ob_instance_free(handle)
+    warnings.warn("a kernel was forgotten without halt()", ResourceWarning, stacklevel=2)
+
+
+def _forget(kernel: Kernel) -> None:
+    """Takes a kernel off the list."""
+    _running[:] = [known for known in _running if known() not in (None, kernel)]
+
+
+def _whole(name: str, number: int) -> int:
+    if number < 0:
+        raise ValueError(f"{name} is {number}, less than 0")
+    return number
 
 
 class Interface:
@@ -61,7 +81,8 @@ class Interface:
 class Kernel:
     """A kernel of its own, which runs until halt() or the end of the `with` block.
 
-    A process can have 16. All functions may be called by any thread. They raise KernelError.
+    One that the program forgets is halted, with a ResourceWarning. A process can have 16. All
+    functions may be called by any thread. They raise KernelError.
     """
 
     def __init__(self, *, vcpus: int = 0, memory: int = 0, command_line: str | None = None,
@@ -73,32 +94,36 @@ class Kernel:
 
         vcpus: virtual CPUs, 0: as many as the host has. memory: the most bytes that it may use, 0:
         a quarter of the host's, or half of what limits of cgroups leave. log_level: lines of this
-        level and below go to standard error. components: names of those to load. snapshots: a
-        directory. kernel: the file of another kernel image. contain_panic: a panic ends this
-        kernel, not the process. spare_interfaces: so many interfaces for hubs, at most 32, are in a
-        snapshot in advance. shared_memory: other processes may map the kernel's memory, as
-        interfaces of the kind vhost-user need it; such a kernel uses no snapshot.
-        <outboard/outboard.h> has more about each.
+        level and below go to standard error. components: names of those to load, also in one string
+        with blanks. snapshots: a directory. kernel: the file of another kernel image.
+        contain_panic: a panic ends this kernel, not the process. spare_interfaces: so many
+        interfaces for hubs, at most 32, are in a snapshot in advance. shared_memory: other
+        processes may map the kernel's memory, as interfaces of the kind vhost-user need it; such a
+        kernel uses no snapshot. <outboard/outboard.h> has more about each.
         """
         self._library = _library.load()
-        handle = ctypes.c_void_p()
-        self._check(self._library.ob_instance_new(ctypes.byref(handle)), TOO_MANY)
-        self._handle: ctypes.c_void_p | None = handle
-        names = " ".join(components)
+        names = components if isinstance(components, str) else " ".join(components)
         config = _library.Config(
-            size=ctypes.sizeof(_library.Config), vcpus=vcpus, memory=memory,
+            size=ctypes.sizeof(_library.Config), vcpus=_whole("vcpus", vcpus),
+            memory=_whole("memory", memory),
             command_line=_bytes(command_line), log_level=log_level,
             components=_bytes(names or None), snapshots=_bytes(snapshots), kernel=_bytes(kernel),
             contain_panic=int(contain_panic), flags=SHARED_MEMORY if shared_memory else 0,
-            spare_interfaces=spare_interfaces)
+            spare_interfaces=_whole("spare_interfaces", spare_interfaces))
+        handle = ctypes.c_void_p()
+        self._check(self._library.ob_instance_new(ctypes.byref(handle)), TOO_MANY)
+        self._handle: ctypes.c_void_p | None = handle
         result = self._library.ob_boot_on(handle, ctypes.byref(config))
         if result < 0:
             reason = self._library.ob_boot_error_on(handle) or self._library.ob_component_error()
             self._handle = None
             self._library.ob_instance_free(handle)
             raise _error(result, reason)
+        self._finalizer = weakref.finalize(self, _halt_forgotten, self._library, handle)
+        # At the end of the process it ends as after a power cut.
+        self._finalizer.atexit = False
         with _lock:
-            _running.append(self)
+            _running.append(weakref.ref(self))
 
     @staticmethod
     def _check(result: int, reason: bytes | None) -> int:
@@ -133,12 +158,14 @@ class Kernel:
             raise _error(result, None)
         with _lock:
             self._handle = None
-            _running.remove(self)
+            self._finalizer.detach()
+            _forget(self)
         # -EBUSY: threads have not left it. Then the instance stays.
         self._library.ob_instance_free(handle)
         self._check(result, None)
 
     def _drop(self) -> None:
+        self._finalizer.detach()
         handle, self._handle = self._handle, None
         self._library.ob_instance_free(handle)
 
@@ -173,17 +200,20 @@ class Kernel:
 def default_kernel() -> Kernel:
     """The kernel that has run longest: what outboard.net uses if no kernel is named."""
     with _lock:
-        if not _running:
+        found = next((kernel for known in _running if (kernel := known()) is not None), None)
+        if found is None:
             raise KernelError(errno.ENODEV, "no kernel runs: make an outboard.Kernel first")
-        return _running[0]
+        return found
 
 
 def _drop_kernels() -> None:
     """In a child of fork(), where the parent's kernels do not run."""
     global _lock  # pylint: disable=global-statement
     _lock = threading.Lock()
-    for kernel in _running:
-        kernel._drop()  # pylint: disable=protected-access
+    for known in _running:
+        kernel = known()
+        if kernel is not None:
+            kernel._drop()  # pylint: disable=protected-access
     _running.clear()
 
 

@@ -6,6 +6,7 @@ Cases that compare do the same with Python's own sockets: results and errors mus
 
 import contextlib
 import errno
+import gc
 import hashlib
 import http.client
 import io
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 
 import outboard
 from outboard import net
@@ -368,6 +370,37 @@ def test_most():
         assert text == "this process has 16 kernels already, which is the most: halt one", text
         kernels[7].halt()
         stack.enter_context(outboard.Kernel(**small))
+
+
+def test_forgotten():
+    """A kernel that nobody can halt any more is halted, and takes no room from others."""
+    for _ in range(17):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            outboard.Kernel(memory=32 << 20, vcpus=1)
+            gc.collect()
+        assert [warning.category for warning in caught] == [ResourceWarning], caught
+    assert failure(outboard.default_kernel) == (outboard.KernelError, errno.ENODEV)
+    with net.socket(kernel=outboard.Kernel(memory=32 << 20, vcpus=1)) as held:
+        gc.collect()
+        assert held.getsockname() == ("0.0.0.0", 0)
+    held.kernel.halt()
+
+
+def test_options():
+    """Mistakes in values are named."""
+    for components in ("nonsense", ["nonsense"]):
+        try:
+            outboard.Kernel(components=components)
+            assert False
+        except outboard.KernelError as error:
+            assert "nonsense" in str(error), error
+    for name in ("vcpus", "memory", "spare_interfaces"):
+        try:
+            outboard.Kernel(**{name: -1})
+            assert False
+        except ValueError as error:
+            assert name in str(error) and "-1" in str(error), error
 
 
 def test_shared_memory():

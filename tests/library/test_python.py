@@ -25,8 +25,8 @@ def python(*arguments, timeout=600, **variables):
 
 
 @pytest.mark.parametrize("case", ["streams", "files", "stream_results", "datagrams", "errors",
-                                  "infos", "own_errors", "signals", "kernels", "most",
-                                  "shared_memory", "spare", "fork", "threads"])
+                                  "infos", "own_errors", "signals", "kernels", "most", "forgotten",
+                                  "options", "shared_memory", "spare", "fork", "threads"])
 def test_sockets(case):
     python(os.path.join(HERE, "python_sockets.py"), case)
 
