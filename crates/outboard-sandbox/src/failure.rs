@@ -128,6 +128,58 @@ impl ErrorKind {
         }
     }
 
+    /// All kinds.
+    #[doc(hidden)]
+    pub const ALL: [Self; 20] = [
+        Self::Other,
+        Self::NotFound,
+        Self::PermissionDenied,
+        Self::AlreadyExists,
+        Self::NotAFileSystem,
+        Self::Ambiguous,
+        Self::Locked,
+        Self::InUse,
+        Self::KeyNeeded,
+        Self::WrongKey,
+        Self::Damaged,
+        Self::Incomplete,
+        Self::ReadOnly,
+        Self::NoSpace,
+        Self::Unsupported,
+        Self::Usage,
+        Self::Interrupted,
+        Self::Closed,
+        Self::Crashed,
+        Self::Unreachable,
+    ];
+
+    /// The number of the C API's code, which never changes. The API has 20 for its own mistakes.
+    #[doc(hidden)]
+    pub fn number(self) -> i32 {
+        match self {
+            Self::Other => 1,
+            Self::NotFound => 2,
+            Self::PermissionDenied => 3,
+            Self::AlreadyExists => 4,
+            Self::NotAFileSystem => 5,
+            Self::Ambiguous => 6,
+            Self::Locked => 7,
+            Self::InUse => 8,
+            Self::KeyNeeded => 9,
+            Self::WrongKey => 10,
+            Self::Damaged => 11,
+            Self::Incomplete => 12,
+            Self::ReadOnly => 13,
+            Self::NoSpace => 14,
+            Self::Unsupported => 15,
+            Self::Usage => 16,
+            Self::Interrupted => 17,
+            Self::Closed => 18,
+            Self::Crashed => 19,
+            Self::Unreachable => 21,
+        }
+    }
+
     /// A name that never changes, as in `"wrong-key"`: for protocols and logs.
     pub fn name(self) -> &'static str {
         match self {

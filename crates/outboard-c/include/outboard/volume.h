@@ -67,7 +67,8 @@ enum ob_volume_error {
 	OB_VOLUME_INTERRUPTED = -17,	/* it was cancelled */
 	OB_VOLUME_CLOSED = -18,		/* the handle was closed, or is the parent process's */
 	OB_VOLUME_CRASHED = -19,	/* the kernel panicked; see OB_VOLUME_CONTAIN_PANIC */
-	OB_VOLUME_INTERNAL = -20	/* a mistake in this library: please report the message */
+	OB_VOLUME_INTERNAL = -20,	/* a mistake in this library: please report the message */
+	OB_VOLUME_UNREACHABLE = -21	/* a server does not answer, or has closed the connection */
 };
 
 /*
