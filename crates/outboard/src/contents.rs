@@ -2,6 +2,7 @@
 //! Whole files and trees in one call, as the functions of [`std::fs`].
 
 use crate::file::{open_no_fifo, File, OpenOptions};
+use crate::invalid::invalid_data;
 use crate::metadata::{FileType, Metadata};
 use crate::tree::{ends_in_name, Tree};
 use crate::walk::{Entry, Start, Step, Walk, ITSELF};
@@ -13,22 +14,44 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Most bytes of a file that is read as a whole: a hostile image may have a file of any size.
+const LARGEST: u64 = 1 << 30;
 /// Bytes that a copy moves at once.
 const PIECE: usize = 256 << 10;
 
+/// The error of reading a file that has more bytes.
+fn too_large(most: u64) -> io::Error {
+    let text = format!("the file has more than {most} bytes, the most that are read at once");
+    explained(io::Error::from_raw_os_error(libc::EFBIG), text)
+}
+
 impl Tree {
-    /// Reads all of a file.
+    /// Reads all of a file of at most 1 GiB; FileTooLarge for a larger one, which
+    /// [`Tree::read_at_most`] and [`Tree::open`] read.
     pub fn read(&self, path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-        let mut contents = Vec::new();
-        self.open(path)?.read_to_end(&mut contents)?;
-        Ok(contents)
+        self.read_at_most(path, LARGEST)
     }
 
-    /// Reads all of a file that is UTF-8.
+    /// Reads all of a file of at most `most` bytes; FileTooLarge for a larger one.
+    pub fn read_at_most(&self, path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
+        let file = self.open(path)?;
+        let size = file.metadata()?.len();
+        let mut contents = Vec::new();
+        // The size may be wrong, or that of a file which is growing.
+        let mut rest = file.take(most.saturating_add(1));
+        if size <= most {
+            rest.read_to_end(&mut contents)?;
+        }
+        match size > most || contents.len() as u64 > most {
+            true => Err(too_large(most)),
+            false => Ok(contents),
+        }
+    }
+
+    /// Reads all of a file that is UTF-8, of at most 1 GiB.
     pub fn read_to_string(&self, path: impl AsRef<Path>) -> io::Result<String> {
-        let mut text = String::new();
-        self.open(path)?.read_to_string(&mut text)?;
-        Ok(text)
+        let text = String::from_utf8(self.read(path)?);
+        text.map_err(|_| invalid_data("the file is no text in UTF-8"))
     }
 
     /// Writes a file: a new one, or an old one in the place of its contents.
@@ -241,6 +264,7 @@ impl WalkEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard_sys::errno;
 
     fn scratch(name: &str) -> PathBuf {
         let place = format!("outboard-contents-{name}-{}", std::process::id());
@@ -262,6 +286,13 @@ mod tests {
         tree.write(&file, "t").unwrap();
         tree.copy(&file, &copy).unwrap();
         assert_eq!(tree.read(&copy).unwrap(), b"t");
+        assert_eq!(tree.read_at_most(&copy, 1).unwrap(), b"t");
+        assert!(tree.read_at_most(&copy, 0).is_err());
+        std::fs::File::create(root.join("huge"))
+            .and_then(|huge| huge.set_len(1 << 40))
+            .unwrap();
+        let error = tree.read(root.join("huge")).unwrap_err();
+        assert_eq!(errno(&error), Some(libc::EFBIG), "{error}");
         let onto_itself = tree.copy(&file, &file).unwrap_err();
         assert_eq!(onto_itself.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(tree.read(&file).unwrap(), b"t");
