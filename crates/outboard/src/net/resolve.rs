@@ -66,21 +66,36 @@ fn ends_search(error: &io::Error) -> bool {
 }
 
 impl Net {
-    /// The addresses of a host: of its text, of /etc/hosts, or by the servers in /etc/resolv.conf.
-    /// Both files are in the kernel's root. IPv4 addresses come first.
+    /// The addresses of a host: of its text (`fe80::1%eth0` is on that link), of /etc/hosts, or by
+    /// the servers in /etc/resolv.conf. Both files are in the kernel's root. IPv4 addresses come first.
     ///
     /// Fails with `TimedOut` if no server answers: after the time in /etc/resolv.conf (`timeout`
     /// and `attempts`, by default 5 seconds for each server, twice), at the latest after 30
     /// seconds. `NotFound`: the name does not exist or has no address, or there is no server.
     pub fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let addresses = match host.parse() {
-            Ok(address) => vec![address],
-            Err(_) => self
-                .look_up(host)
-                .map_err(|error| describe(error, format_args!("cannot resolve {host:?}")))?,
-        };
+        let failed = |error| describe(error, format_args!("cannot resolve {host:?}"));
+        if let Some(address) = self.literal(host, port).map_err(failed)? {
+            return Ok(vec![address]);
+        }
+        let addresses = self.look_up(host).map_err(failed)?;
         let with_port = |address| SocketAddr::new(address, port);
         Ok(addresses.into_iter().map(with_port).collect())
+    }
+
+    /// `ADDRESS`, or `ADDRESS%INTERFACE` of IPv6. `None`: it is no address.
+    fn literal(&self, text: &str, port: u16) -> io::Result<Option<SocketAddr>> {
+        let Some((address, link)) = text.split_once('%') else {
+            let address: Option<IpAddr> = text.parse().ok();
+            return Ok(address.map(|address| SocketAddr::new(address, port)));
+        };
+        let Ok(address) = address.parse() else {
+            return Ok(None);
+        };
+        let scope = match link.parse() {
+            Ok(number) => number,
+            Err(_) => self.link(link)?.index,
+        };
+        Ok(Some(SocketAddrV6::new(address, port, 0, scope).into()))
     }
 
     fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
@@ -158,22 +173,10 @@ impl Net {
         Err(io::Error::new(kind, format!("no server answers ({text})")))
     }
 
-    /// `ADDRESS`, or `ADDRESS%INTERFACE`.
     fn server_address(&self, server: &str) -> io::Result<SocketAddr> {
-        let (address, link) = server.split_once('%').unwrap_or((server, ""));
-        let address = address.parse().map_err(|_| {
+        self.literal(server, PORT)?.ok_or_else(|| {
             let text = "/etc/resolv.conf does not have an address here";
             io::Error::new(io::ErrorKind::InvalidInput, text)
-        })?;
-        Ok(match address {
-            IpAddr::V6(address) if !link.is_empty() => {
-                let scope = match link.parse() {
-                    Ok(number) => number,
-                    Err(_) => self.link(link)?.index,
-                };
-                SocketAddrV6::new(address, PORT, 0, scope).into()
-            }
-            address => SocketAddr::new(address, PORT),
         })
     }
 

@@ -68,6 +68,13 @@ fn names_need_no_server() -> io::Result<()> {
     let net = net()?;
     assert_eq!(hosts(net.resolve("10.1.2.3", 5)), ["10.1.2.3:5"]);
     assert_eq!(hosts(net.resolve("::1", 5)), ["[::1]:5"]);
+    for link in ["1", "lo"] {
+        let found = net.resolve(&format!("fe80::1%{link}"), 5);
+        assert_eq!(hosts(found), ["[fe80::1%1]:5"]);
+    }
+    for wrong in ["fe80::1%nowhere", "fe80::1%", "10.1.2.3%lo"] {
+        assert!(net.resolve(wrong, 5).is_err(), "{wrong}");
+    }
     assert_eq!(
         hosts(net.resolve("localhost", 5)),
         ["127.0.0.1:5", "[::1]:5"]
