@@ -47,6 +47,19 @@ def test_each_example_is_run_here():
     assert len(names) == 6 and names <= first_arguments(__file__, "lab_of")
 
 
+def test_a_lab_reads_no_key(work):
+    """It has no image: what waits on standard input is not for it."""
+    path = written(work, PAIR + "steps:\n  - ping: {from: a, to: b}\n")
+    reader, writer = os.pipe()
+    try:  # nobody ever writes
+        done = subprocess.run(program.command("lab", "--key-file", "-", path), stdin=reader,
+                              capture_output=True, timeout=GUARD, check=False)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.returncode == 0, done
+
+
 def test_router():
     lab = lab_of("router")
     assert [step["met"] for step in lab["steps"]] == [True] * 3

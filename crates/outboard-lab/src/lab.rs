@@ -4,6 +4,7 @@
 //! Nodes are copies of this process, which has one thread: a copy costs less than a new program,
 //! and shares its memory. All nodes start at the same time.
 
+use crate::directory::LabDirectory;
 use crate::error::{Error, Result};
 use crate::node;
 use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
@@ -15,7 +16,6 @@ use std::num::NonZeroUsize;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How many nodes start at a time on each processor.
 const NODES_OF_PROCESSOR: usize = 4;
@@ -39,7 +39,7 @@ pub struct RunningLab<'a> {
     up: Vec<bool>,
     /// The time from the first process to the last node that is ready.
     pub start_time: Duration,
-    _directory: TempDir,
+    _directory: LabDirectory,
 }
 
 fn start_failed(what: &str) -> impl Fn(std::io::Error) -> Error + '_ {
@@ -50,8 +50,7 @@ impl<'a> RunningLab<'a> {
     /// Starts all nodes and waits until their links work.
     pub fn start(topology: &'a Topology, settings: &LabSettings) -> Result<Self> {
         let start = Instant::now();
-        let directory = tempfile::Builder::new().prefix("outboard-lab-").tempdir();
-        let directory = directory.map_err(start_failed("the lab"))?;
+        let directory = LabDirectory::new().map_err(start_failed("the lab"))?;
         let settings = LabSettings {
             directory: directory.path().to_owned(),
             ..settings.clone()
@@ -68,7 +67,7 @@ impl<'a> RunningLab<'a> {
         };
         // The first node may have to make the snapshot from which the others start.
         lab.start_node(&settings, 0)?;
-        lab.answer(0, PATIENCE)?;
+        lab.answer(0, Duration::ZERO)?;
         lab.for_each_node(1, |lab, index| lab.start_node(&settings, index))?;
         lab.for_each_node(0, |lab, index| lab.send(index, &NodeRequest::Meet))?;
         if topology.has_worse_links_or_firewalls() {
@@ -90,7 +89,7 @@ impl<'a> RunningLab<'a> {
         let count = self.topology.nodes.len();
         for index in first..count + at_once {
             if index >= first + at_once {
-                self.answer(index - at_once, PATIENCE)?;
+                self.answer(index - at_once, Duration::ZERO)?;
             }
             if index < count {
                 begin(self, index)?;
@@ -134,6 +133,7 @@ impl<'a> RunningLab<'a> {
         self.workers[node].send(name, request)
     }
 
+    /// Waits for an answer. `limit`: the time that the request has asked for.
     pub(crate) fn answer(&mut self, node: usize, limit: Duration) -> Result<Answer> {
         let name = self.name(node);
         self.workers[node].channel.answer(name, limit + PATIENCE)

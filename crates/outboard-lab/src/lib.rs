@@ -4,6 +4,7 @@
 //! [`Topology::parse`] checks a file, [`run`] starts a process for each node, runs the steps, and
 //! returns a [`LabReport`].
 
+mod directory;
 mod echo;
 mod error;
 mod firewall;

@@ -184,9 +184,18 @@ impl Fd {
         CString::new(format!("/proc/self/fd/{}", self.raw)).expect("no NUL in a number")
     }
 
-    /// A lock of the whole file that others may share. `false`: somebody has it for himself.
+    /// A lock of the whole file that others may share. `false`: another process has it alone.
     pub fn try_lock_shared(&self) -> io::Result<bool> {
-        let operation = (libc::LOCK_SH | libc::LOCK_NB) as usize;
+        self.try_flock(libc::LOCK_SH)
+    }
+
+    /// A lock of the whole file that nobody else has. `false`: another process has one.
+    pub fn try_lock(&self) -> io::Result<bool> {
+        self.try_flock(libc::LOCK_EX)
+    }
+
+    fn try_flock(&self, operation: i32) -> io::Result<bool> {
+        let operation = (operation | libc::LOCK_NB) as usize;
         // SAFETY: has only numbers as its arguments.
         match unsafe { self.call(libc::SYS_flock, [operation, 0, 0, 0, 0]) } {
             Ok(_) => Ok(true),

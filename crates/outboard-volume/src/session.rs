@@ -98,7 +98,8 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: the command's needs of the host. The process must have one thread.
     pub fn new(options: Options, access: &HostAccess) -> Result<Self> {
-        let keys = match access.images.is_empty() && !access.programs {
+        let no_image = access.images.is_empty() && !access.programs || access.no_image;
+        let keys = match no_image {
             true => Keys::default(),
             false => Keys::open(&options),
         };

@@ -40,6 +40,7 @@ impl HubArgs {
     pub fn host_access() -> HostAccess {
         HostAccess {
             programs: true,
+            no_image: true,
             ..HostAccess::default()
         }
     }

@@ -58,6 +58,7 @@ impl LabArgs {
     pub fn host_access() -> HostAccess {
         HostAccess {
             programs: true,
+            no_image: true,
             ..HostAccess::default()
         }
     }

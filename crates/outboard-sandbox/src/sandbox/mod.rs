@@ -44,6 +44,8 @@ pub struct HostAccess {
     /// The command runs other programs, each in a sandbox ([`programs`]). The command itself has no
     /// sandbox, so it must not run the kernel: see [`crate::apart`].
     pub programs: bool,
+    /// The command has no image at all, so it needs no key.
+    pub no_image: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,
     /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes

@@ -67,7 +67,8 @@ fn ends_search(error: &io::Error) -> bool {
 
 impl Net {
     /// The addresses of a host: of its text (`fe80::1%eth0` is on that link), of /etc/hosts, or by
-    /// the servers in /etc/resolv.conf. Both files are in the kernel's root. IPv4 addresses come first.
+    /// the servers in /etc/resolv.conf. Both files are in the kernel's root. IPv4 addresses come
+    /// first.
     ///
     /// Fails with `TimedOut` if no server answers: after the time in /etc/resolv.conf (`timeout`
     /// and `attempts`, by default 5 seconds for each server, twice), at the latest after 30
