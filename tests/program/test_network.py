@@ -186,6 +186,28 @@ def test_a_second_signal_ends_the_wait_for_a_server(share, net):
     assert reader.returncode == -signal.SIGINT
 
 
+def test_names_that_are_one_on_a_share(work):
+    """Samba takes `A` and `a` for one name, as Windows does."""
+    user = getpass.getuser()
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    for name in "Aa":
+        servers.write(os.path.join(tree, name), name)
+    with servers.smb(work, user) as server:
+        key = servers.write(os.path.join(work, "key"), servers.PASSWORD + "\n")
+        share = f"smb://{user}@{servers.HOST}:{server.port}/share:/"
+        options = ("--net", "host", "--key-file", key)
+        # Into a directory that the command makes, and twice into one that exists.
+        for source in (tree, f"{tree}/.", f"{tree}/."):
+            mentions = [f"{tree}/", "would overwrite", share]
+            program.bad(*options, "cp", "-r", source, share, mentions=mentions)
+        for directory in (server.export, os.path.join(server.export, "tree")):
+            kept = [name for name in os.listdir(directory) if name in "Aa"]
+            assert len(kept) == 1, kept
+            with open(os.path.join(directory, kept[0]), encoding="ascii") as stream:
+                assert stream.read() in "Aa"
+
+
 def test_wrong_password(work):
     user = getpass.getuser()
     with servers.smb(work, user) as server:

@@ -26,6 +26,8 @@ pub mod glob;
 #[doc(hidden)]
 pub mod labels;
 #[doc(hidden)]
+pub mod made;
+#[doc(hidden)]
 pub mod mode;
 #[doc(hidden)]
 pub mod moment;

@@ -173,6 +173,27 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     Ok(())
 }
 
+/// Names that mean one file in the destination; hard links are such in every file system.
+#[test]
+fn a_copy_does_not_overwrite_its_own_files() -> Result {
+    let work = Work::new(64);
+    let disk = work.open();
+    disk.create_dir("/new")?;
+    disk.write("/new/1", "old")?;
+    disk.hard_link("/new/1", "/new/2")?;
+    let copied = Transfer::new().copy(&Tree::host(), work.path("tree/d"), &disk, "/new");
+    let error = copied.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    for name in ["d/1", "d/2", "/new/"] {
+        assert!(error.message().contains(name), "{error}");
+    }
+    let kept = disk.read_to_string("/new/1")?;
+    assert!(["1", "2"].contains(&kept.as_str()), "{kept}");
+    assert_eq!(disk.read_to_string("/new/99")?, "99");
+    disk.close()?;
+    Ok(())
+}
+
 #[test]
 fn a_cancelled_copy_names_an_old_file_that_is_not_whole() -> Result {
     let work = Work::new(64);

@@ -12,6 +12,7 @@ use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::cp;
+use outboard_transfer::made::{Claim, MadeNames, Origin};
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
@@ -20,6 +21,7 @@ use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Move or rename files in images
 ///
@@ -56,6 +58,10 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
         let text = format!("{} is not a directory", destination.shown());
         return Err(Error::known(ErrorKind::Usage, text));
     }
+    let made = match sources.len() {
+        1 => MadeNames::of_one_name(),
+        _ => names_in(session.tree(target), &destination)?,
+    };
     let mut failures = Failures::default();
     for source in &sources {
         let name = base_name(source.path().as_os_str().as_bytes());
@@ -63,11 +69,19 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
             true => destination.below(name),
             false => destination.clone(),
         };
-        let part = move_one(options, session, source, &new, &interrupt);
+        let part = move_one(options, session, source, &new, &made, &interrupt);
         failures.take(part)?;
         interrupt.check()?;
     }
     failures.finish()
+}
+
+/// The names in the destination, before anything is moved there.
+fn names_in(tree: &Tree, destination: &Place) -> Result<Arc<MadeNames>> {
+    let directory = tree.open_fd(destination.path(), libc::O_PATH | libc::O_DIRECTORY, 0);
+    directory
+        .and_then(|directory| MadeNames::of_existing(&directory, false))
+        .map_err(|error| Error::of_file("cannot list", destination.operand(), &error))
 }
 
 fn movable(operand: &OsString) -> Result<Place> {
@@ -117,6 +131,7 @@ fn move_one(
     session: &mut Session,
     source: &Place,
     new: &Place,
+    made: &MadeNames,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let to = MovedName::find(session, new)?;
@@ -127,23 +142,39 @@ fn move_one(
     if ends_with_slash(new) && !is_directory(&stat) {
         return Err(failed(&io::Error::from_raw_os_error(libc::ENOTDIR)));
     }
-    if options.no_clobber && exists(&to.directory, &to.name).map_err(|error| failed(&error))? {
+    let claim = made.claim(&to.name, Origin::Path(Arc::new(source.operand())));
+    let there = is_there(&to, &claim).map_err(|error| failed(&error))?;
+    if options.no_clobber && there {
         return Ok(());
     }
     if from.id == to.id {
         match rename(&from, &to, &stat) {
             Err(error) if error.raw_os_error() == Some(libc::EXDEV) => {}
-            other => return other.map_err(|error| failed(&error)),
+            Err(error) => return Err(failed(&error)),
+            Ok(()) => {
+                claim.keep();
+                return Ok(());
+            }
         }
     }
     check_replaceable(&to, session.tree(to.id), new, &stat).map_err(|error| failed(&error))?;
-    copy_and_name(session, source, new, &to)?;
+    copy_and_name(session, source, new, &to, &claim)?;
     let top = Named {
         directory: from.directory,
         name: from.name,
         stat,
     };
     remove_tree(top, source, interrupt)
+}
+
+/// Whether there is a file of this name. One that this command has moved there is an error.
+fn is_there(to: &MovedName, claim: &Claim) -> io::Result<bool> {
+    claim.check_first()?;
+    let there = exists(&to.directory, &to.name)?;
+    if there {
+        claim.check_existing(&to.directory)?;
+    }
+    Ok(there)
 }
 
 /// Renames. If both names already mean the same file, the system call does nothing and calls it
@@ -194,16 +225,23 @@ fn check_replaceable(
 }
 
 /// Makes a complete and durable copy with the new name, or none.
-fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &MovedName) -> Result<()> {
+fn copy_and_name(
+    session: &mut Session,
+    source: &Place,
+    new: &Place,
+    to: &MovedName,
+    claim: &Claim,
+) -> Result<()> {
     let failed = |error: &io::Error| failure(source, new, error);
     let made = with_new_name(&to.directory, |name| {
         to.directory.make_directory_at(name, 0o700)
     });
     let (beside, ()) = made.map_err(|error| failed(&error))?;
     let directory = new.parent().below(beside.to_bytes());
-    let copied = cp::archive(session, source, &directory, progress::report);
+    let (copy, operand) = (directory.below(to.name.to_bytes()), new.parent().operand());
+    let copied = cp::archive(session, source, &copy, &operand, progress::report);
     let named = match &copied {
-        Ok(_) => take_name(source, to, &beside).map_err(|error| failed(&error)),
+        Ok(_) => take_name(to, &beside).map_err(|error| failed(&error)),
         Err(_) => Ok(()),
     };
     if copied.is_err() || named.is_err() {
@@ -211,6 +249,7 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &MovedN
     }
     let complete = copied?;
     named?;
+    claim.keep();
     if let TreeId::Mount(index) = to.id {
         let synced = session.mounted(index).sync();
         synced.map_err(|error| failed(&error))?;
@@ -226,11 +265,10 @@ fn copy_and_name(session: &mut Session, source: &Place, new: &Place, to: &MovedN
 }
 
 /// Gives the copy its name, and removes the directory where it was made.
-fn take_name(source: &Place, to: &MovedName, beside: &CString) -> io::Result<()> {
+fn take_name(to: &MovedName, beside: &CString) -> io::Result<()> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let directory = to.directory.open_at(beside, flags, 0)?;
-    let name = CString::new(base_name(source.path().as_os_str().as_bytes()))?;
-    directory.rename_at(&name, &to.directory, &to.name, 0)?;
+    directory.rename_at(&to.name, &to.directory, &to.name, 0)?;
     drop(directory);
     to.directory.unlink_at(beside, libc::AT_REMOVEDIR)
 }

@@ -10,6 +10,7 @@ use super::links::{self, Links, Turn};
 use super::{Changes, CopyJob, Existing, Options};
 use crate::claimed_size;
 use crate::exclusion::Exclusion;
+use crate::made::{Claim, OverwrittenLinks};
 use crate::report::{Loss, NamePrinter, Report};
 use crate::walk::join;
 use outboard::Fd;
@@ -72,6 +73,16 @@ impl Item {
     fn target(&self) -> &Fd {
         &self.directory.target
     }
+
+    /// The source's identity.
+    fn key(&self, stat: &libc::stat) -> links::Key {
+        (self.source().system().clone(), stat.st_dev, stat.st_ino)
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        let directory = &self.directory;
+        directory.made.claim(self.new_name(), directory.origin())
+    }
 }
 
 impl CopiedFile for Item {
@@ -111,6 +122,7 @@ pub struct Copier<'a> {
     /// Files that must not be overwritten.
     used: Arc<UsedFiles>,
     links: Links,
+    overwritten: OverwrittenLinks,
     /// Complete copies in an image.
     handles: HandleCache,
     /// Whether files may be written in another order than they are copied.
@@ -160,6 +172,7 @@ impl<'a> Copier<'a> {
             base_operand,
             used,
             links: Links::default(),
+            overwritten: OverwrittenLinks::default(),
             handles: HandleCache::default(),
             unordered: inside && !job.options.sorted,
         }
@@ -205,11 +218,13 @@ impl<'a> Copier<'a> {
     fn replacing(
         &self,
         directory: &Fd,
-        name: &CStr,
+        claim: &Claim,
         make: impl Fn() -> io::Result<()>,
     ) -> io::Result<()> {
         match make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                claim.check_existing(directory)?;
+                let name = claim.name();
                 self.used.check_name(directory, name, self.options.force)?;
                 directory.unlink_at(name, 0)?;
                 make()
@@ -286,17 +301,34 @@ impl Worker<'_> {
             .source()
             .stat_at(item.source_name(), flags)
             .map_err(CopyFailure::Reading)?;
-        if self.stays(item, &stat)? {
+        let claim = item.claim();
+        if !item.into_pipe {
+            claim.check_first().map_err(CopyFailure::Writing)?;
+        }
+        if self.stays(item, &stat, &claim)? {
             return Err(CopyFailure::Stays);
         }
-        match kind(&stat) {
+        self.copy_kind(item, &stat, &claim)?;
+        claim.keep();
+        Ok(())
+    }
+
+    fn copy_kind(
+        &mut self,
+        item: &Item,
+        stat: &libc::stat,
+        claim: &Claim,
+    ) -> Result<(), CopyFailure> {
+        match kind(stat) {
             libc::S_IFDIR => {
                 let error = io::Error::from_raw_os_error(libc::EISDIR);
                 Err(CopyFailure::Reading(error))
             }
-            libc::S_IFLNK => self.once(item, &stat, |worker| worker.link(item, &stat)),
+            libc::S_IFLNK => self.once(item, stat, claim, |worker| worker.link(item, stat, claim)),
             other if other != libc::S_IFREG && self.copier.options.recursive => {
-                self.once(item, &stat, |worker| worker.special(item, &stat))
+                self.once(item, stat, claim, |worker| {
+                    worker.special(item, stat, claim)
+                })
             }
             other if other != libc::S_IFREG && !item.source().system().is_host() => {
                 Err(CopyFailure::Reading(io::Error::other(no_contents(other))))
@@ -304,16 +336,18 @@ impl Worker<'_> {
             _ => {
                 let file = self.open(item)?;
                 let now = file.stat().map_err(CopyFailure::Reading)?;
-                if kind(&now) != kind(&stat) {
+                if kind(&now) != kind(stat) {
                     return Err(CopyFailure::Reading(replaced()));
                 }
-                self.once(item, &now, |worker| worker.regular(item, &file, &now))
+                self.once(item, &now, claim, |worker| {
+                    worker.regular(item, &file, &now, claim)
+                })
             }
         }
     }
 
     /// Whether the file that has the copy's name stays as it is. `stat`: of the source.
-    fn stays(&self, item: &Item, stat: &libc::stat) -> Result<bool, CopyFailure> {
+    fn stays(&self, item: &Item, stat: &libc::stat, claim: &Claim) -> Result<bool, CopyFailure> {
         let options = self.copier.options;
         if options.existing == Existing::Overwrite || item.into_pipe {
             return Ok(false);
@@ -330,6 +364,9 @@ impl Worker<'_> {
         if kind(&old) == libc::S_IFDIR || is_same(item.source(), stat, item.target(), &old) {
             return Ok(false);
         }
+        claim
+            .check_existing(item.target())
+            .map_err(CopyFailure::Writing)?;
         if options.existing == Existing::Stay {
             return Ok(true);
         }
@@ -365,12 +402,13 @@ impl Worker<'_> {
         &mut self,
         item: &Item,
         stat: &libc::stat,
+        claim: &Claim,
         copy: impl FnOnce(&mut Self) -> Result<(), CopyFailure>,
     ) -> Result<(), CopyFailure> {
         if !self.copier.options.archive() || stat.st_nlink < 2 {
             return copy(self);
         }
-        let key = (item.source().system().clone(), stat.st_dev, stat.st_ino);
+        let key = item.key(stat);
         let turn = self.copier.links.turn(&key);
         match turn {
             Turn::First(mark) => {
@@ -385,7 +423,7 @@ impl Worker<'_> {
                 });
                 Ok(())
             }
-            Turn::Later(first) => match self.link_to(item, &first) {
+            Turn::Later(first) => match self.link_to(item, &first, claim) {
                 Ok(()) => Ok(()),
                 Err(_) => {
                     copy(self)?;
@@ -397,7 +435,7 @@ impl Worker<'_> {
     }
 
     /// Links to the first copy. Another process may have replaced its directories by now.
-    fn link_to(&self, item: &Item, first: &links::Copy) -> io::Result<()> {
+    fn link_to(&self, item: &Item, first: &links::Copy, claim: &Claim) -> io::Result<()> {
         let path = CString::new(first.path.as_slice())?;
         let file = self.copier.base.open_path_beneath(&path)?;
         let found = file.stat()?;
@@ -406,15 +444,21 @@ impl Worker<'_> {
         }
         let (target, name) = (item.target(), item.new_name());
         self.copier
-            .replacing(target, name, || file.link_at(target, name))
+            .replacing(target, claim, || file.link_at(target, name))
     }
 
-    fn regular(&mut self, item: &Item, source: &Fd, stat: &libc::stat) -> Result<(), CopyFailure> {
+    fn regular(
+        &mut self,
+        item: &Item,
+        source: &Fd,
+        stat: &libc::stat,
+        claim: &Claim,
+    ) -> Result<(), CopyFailure> {
         let copier = self.copier;
         // Before the copy, or what it replaces, is touched.
         let size = stat.st_size.max(0) as u64;
         claimed_size::check(source, size).map_err(CopyFailure::Reading)?;
-        let (target, created) = create(copier, item, source, stat)?;
+        let (target, created) = create(copier, item, source, stat, claim)?;
         let result = self.fill(item, source, target, stat);
         match &result {
             Err(_) if created => {
@@ -462,26 +506,31 @@ impl Worker<'_> {
         target.close().map_err(CopyFailure::Writing)
     }
 
-    fn link(&mut self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
+    fn link(&mut self, item: &Item, stat: &libc::stat, claim: &Claim) -> Result<(), CopyFailure> {
         let text = item
             .source()
             .read_link_at(item.source_name())
             .map_err(CopyFailure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
         self.copier
-            .replacing(target, name, || target.make_symlink_at(&text, name))
+            .replacing(target, claim, || target.make_symlink_at(&text, name))
             .map_err(CopyFailure::Writing)?;
         self.keep_named(item, stat)
     }
 
-    fn special(&mut self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
+    fn special(
+        &mut self,
+        item: &Item,
+        stat: &libc::stat,
+        claim: &Claim,
+    ) -> Result<(), CopyFailure> {
         let mut mode = stat.st_mode;
         if !self.copier.options.keeps() {
             mode &= libc::S_IFMT | 0o777 & !self.copier.options.umask;
         }
         let (target, name) = (item.target(), item.new_name());
         self.copier
-            .replacing(target, name, || {
+            .replacing(target, claim, || {
                 target.make_node_at(name, mode, stat.st_rdev)
             })
             .map_err(CopyFailure::Writing)?;
@@ -571,6 +620,7 @@ fn create(
     item: &Item,
     source: &Fd,
     stat: &libc::stat,
+    claim: &Claim,
 ) -> Result<(Fd, bool), CopyFailure> {
     let options = copier.options;
     let (directory, name) = (item.target(), item.new_name());
@@ -601,6 +651,9 @@ fn create(
     if is_same(source, stat, directory, &old) {
         return Err(CopyFailure::Same);
     }
+    claim
+        .check_existing(directory)
+        .map_err(CopyFailure::Writing)?;
     match kind(&old) {
         libc::S_IFDIR => Err(io::Error::from_raw_os_error(libc::EISDIR)),
         other if other == libc::S_IFLNK || (options.recursive && other != libc::S_IFREG) => {
@@ -608,7 +661,9 @@ fn create(
             removed.and_then(|()| make()).map(|file| (file, true))
         }
         _ => copier
-            .overwrite(directory, name, options.keeps().then_some(mode))
+            .overwritten
+            .check(&old, item.key(stat), item.directory.raw_path_of(&item.name))
+            .and_then(|()| copier.overwrite(directory, name, options.keeps().then_some(mode)))
             .map(|file| (file, false)),
     }
     .map_err(CopyFailure::Writing)

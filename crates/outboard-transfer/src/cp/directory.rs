@@ -8,6 +8,7 @@
 use super::attributes::{self, CopiedFile, SourceAndCopy};
 use super::copy::Copier;
 use super::Options;
+use crate::made::{MadeNames, Origin};
 use crate::report::Loss;
 use crate::walk::join;
 use outboard::Fd;
@@ -22,7 +23,7 @@ pub struct CopiedDirectory {
     pub source: Arc<Fd>,
     pub target: Arc<Fd>,
     /// The source's path, for messages.
-    shown: Vec<u8>,
+    shown: Arc<Vec<u8>>,
     /// Length of the part before the source's own name; patterns are not matched against that part.
     hidden: usize,
     /// Its path in its tree, if links are followed.
@@ -33,6 +34,8 @@ pub struct CopiedDirectory {
     stat: Option<libc::stat>,
     /// Whether this copy created it.
     created: bool,
+    /// The names that this command has made in the target.
+    pub made: Arc<MadeNames>,
     parent: Option<Arc<CopiedDirectory>>,
 }
 
@@ -42,7 +45,7 @@ impl CopiedDirectory {
     /// the source's path in its tree.
     pub fn top(
         source: Fd,
-        target: Arc<Fd>,
+        (target, made): (Arc<Fd>, Arc<MadeNames>),
         shown: Vec<u8>,
         name: Option<CString>,
         real: &Path,
@@ -56,12 +59,13 @@ impl CopiedDirectory {
         Self {
             source: Arc::new(source),
             target,
-            shown,
+            shown: Arc::new(shown),
             hidden,
             real: real.parent().unwrap_or(real).to_path_buf(),
             path: Vec::new(),
             stat: None,
             created: false,
+            made,
             parent: None,
         }
     }
@@ -76,11 +80,18 @@ impl CopiedDirectory {
         stat: &libc::stat,
         options: Options,
     ) -> io::Result<Self> {
-        let (target, created) = make(&parent.target, new_name, options, stat)?;
+        let copy = match new_name.to_bytes() {
+            b"." => TargetDirectory {
+                fd: open(&parent.target, new_name)?,
+                created: false,
+                made: Arc::clone(&parent.made),
+            },
+            _ => make(parent, new_name, options, stat)?,
+        };
         Ok(Self {
             source,
-            target: Arc::new(target),
-            shown: parent.raw_path_of(name),
+            target: Arc::new(copy.fd),
+            shown: Arc::new(parent.raw_path_of(name)),
             hidden: parent.hidden,
             real: PathBuf::new(),
             path: match new_name.to_bytes() {
@@ -88,7 +99,8 @@ impl CopiedDirectory {
                 _ => parent.path_of(new_name),
             },
             stat: Some(*stat),
-            created,
+            created: copy.created,
+            made: copy.made,
             parent: Some(Arc::clone(parent)),
         })
     }
@@ -96,15 +108,24 @@ impl CopiedDirectory {
     /// Prints its name and that of its copy, if it is new.
     pub fn print_names(&self, copier: &Copier) {
         if self.created {
-            copier.print_names(|| self.shown.clone(), || self.path.clone());
+            copier.print_names(|| self.shown.to_vec(), || self.path.clone());
         }
     }
 
     /// The path of a file in it.
     pub fn raw_path_of(&self, name: &CStr) -> Vec<u8> {
         match self.stat {
-            None => self.shown.clone(),
+            None => self.shown.to_vec(),
             Some(_) => join(&self.shown, name.to_bytes()),
+        }
+    }
+
+    /// Where a file in it comes from.
+    pub fn origin(&self) -> Origin {
+        let shown = Arc::clone(&self.shown);
+        match self.stat {
+            None => Origin::Path(shown),
+            Some(_) => Origin::Directory(shown),
         }
     }
 
@@ -161,26 +182,53 @@ fn new_mode(options: Options, stat: &libc::stat) -> u32 {
     stat.st_mode & (libc::S_ISVTX | 0o777) & !options.umask
 }
 
-/// Creates or opens the copy of a directory. Returns whether it was created. Until it is finished,
-/// no other user can access it.
-fn make(parent: &Fd, name: &CStr, options: Options, stat: &libc::stat) -> io::Result<(Fd, bool)> {
+/// The copy of a directory.
+struct TargetDirectory {
+    fd: Fd,
+    created: bool,
+    made: Arc<MadeNames>,
+}
+
+/// Creates or opens the copy of a directory. Until it is finished, no other user can access it.
+fn make(
+    parent: &CopiedDirectory,
+    name: &CStr,
+    options: Options,
+    stat: &libc::stat,
+) -> io::Result<TargetDirectory> {
+    let claim = parent.made.claim(name, parent.origin());
+    let known = claim.known();
+    if known.is_none() {
+        claim.check_first()?;
+    }
     let mode = match options.keeps() {
         true => 0o700,
         false => new_mode(options, stat) | 0o700,
     };
-    let created = match parent.make_directory_at(name, mode) {
+    let created = match parent.target.make_directory_at(name, mode) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(error),
     };
+    if !created {
+        claim.check_existing(&parent.target)?;
+    }
+    let fd = open(&parent.target, name)?;
+    let made = match known {
+        Some(made) => made,
+        None => claim.keep_directory(&fd, created)?,
+    };
+    Ok(TargetDirectory { fd, created, made })
+}
+
+fn open(parent: &Fd, name: &CStr) -> io::Result<Fd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
     match parent.open_at(name, flags, 0) {
-        Ok(directory) => Ok((directory, created)),
         // A link or file of this name must not be written through or replaced.
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
             Err(io::Error::from_raw_os_error(libc::ENOTDIR))
         }
-        Err(error) => Err(error),
+        other => other,
     }
 }
 

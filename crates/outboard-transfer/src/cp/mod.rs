@@ -18,26 +18,28 @@ mod total;
 mod walk;
 
 use crate::exclusion::Exclusion;
+use crate::made::MadeNames;
 use crate::report::{NamePrinter, Report};
 pub use changes::{Changes, OwnerRange};
 pub use copy::no_contents;
 use copy::{Copier, Item};
 use directory::CopiedDirectory;
 use outboard::{Fd, System, Tree};
-use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::{Session, TreeId};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use total::Total;
-use walk::Sources;
+use walk::{RoundNames, Sources};
 
 /// Which attributes of a source its copy gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,11 +119,13 @@ pub enum Copied {
     UntilFull,
 }
 
-/// Copies as `cp -a` does. Returns whether all attributes could be kept.
+/// Copies as `cp -a` does. `operand`: the directory of the copy, as messages name it. Returns
+/// whether all attributes could be kept.
 pub fn archive(
     session: &mut Session,
     source: &Place,
     destination: &Place,
+    operand: &[u8],
     new_report: fn() -> Report,
 ) -> Result<bool> {
     let report = new_report();
@@ -130,7 +134,7 @@ pub fn archive(
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
-        operand: None,
+        operand: Some(operand),
     };
     let sources = std::slice::from_ref(source);
     match copy_and_tell(session, &order, sources, destination, &report)? {
@@ -222,6 +226,14 @@ struct CopyTarget {
     operand: Vec<u8>,
 }
 
+impl CopyTarget {
+    /// The name of a source's copy. `None`: its contents go into the directory.
+    fn name_of(&self, source: &Place) -> Option<CString> {
+        let own = || base_name(source.path());
+        self.name.clone().or_else(own)
+    }
+}
+
 fn copy_all(
     session: &mut Session,
     job: &CopyJob,
@@ -298,8 +310,18 @@ impl Way<'_> {
             Arc::clone(&self.used),
         );
         let mut sources = Sources::new(&copier);
+        let made = self.made_names()?;
+        let mut operands = HashSet::new();
         for source in &self.sources {
-            if let Err(error) = add_source(&mut sources, source, target, self.destination) {
+            if !operands.insert(source.place.operand()) {
+                warn(format!(
+                    "note: {} is named more than once, and copied once",
+                    source.place.shown()
+                ));
+                continue;
+            }
+            let added = add_source(&mut sources, source, target, &made, self.destination);
+            if let Err(error) = added {
                 report.fail_known(error)?;
             }
         }
@@ -309,6 +331,22 @@ impl Way<'_> {
             0 => Ok(()),
             _ => Err(Error::Told),
         }
+    }
+
+    /// The names that the command makes in the destination directory.
+    fn made_names(&self) -> Result<Arc<MadeNames>> {
+        let names = self
+            .sources
+            .iter()
+            .map(|source| self.target.name_of(source.place));
+        let names: Vec<Option<CString>> = names.collect();
+        if matches!(names.as_slice(), [Some(_)]) {
+            return Ok(MadeNames::of_one_name());
+        }
+        let mut round = RoundNames::default();
+        let meet = names.iter().any(|name| round.may_meet(name.as_deref()));
+        MadeNames::of_existing(&self.target.directory, meet)
+            .map_err(|error| Error::of_file("cannot list", self.target.operand.clone(), &error))
     }
 }
 
@@ -414,6 +452,7 @@ fn add_source<'a>(
     sources: &mut Sources<'a>,
     source: &CopySource<'a>,
     target: &CopyTarget,
+    made: &Arc<MadeNames>,
     destination: &Place,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
@@ -452,10 +491,7 @@ fn add_source<'a>(
         let text = format!("cannot write to {}", destination.shown());
         return Err(Error::failed(text, &error));
     }
-    let into = match &target.name {
-        Some(name) => Some(name.clone()),
-        None => base_name(place.path()),
-    };
+    let into = target.name_of(place);
     if directory && is_inside(&target.directory, parent.system(), &stat).map_err(failed)? {
         return Err(Error::known(
             ErrorKind::Usage,
@@ -464,7 +500,7 @@ fn add_source<'a>(
     }
     let top = CopiedDirectory::top(
         parent,
-        Arc::clone(&target.directory),
+        (Arc::clone(&target.directory), Arc::clone(made)),
         place.operand(),
         base_name(place.path()),
         &path,

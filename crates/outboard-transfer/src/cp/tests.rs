@@ -175,6 +175,36 @@ fn destinations_as_cp_has_them() {
 }
 
 #[test]
+fn a_copy_does_not_overwrite_an_earlier_one() {
+    let scratch = Scratch::new("earlier");
+    let path = |name: &str| scratch.path(name);
+    for name in ["p", "q"] {
+        fs::create_dir_all(path(name).join("d")).unwrap();
+        fs::write(path(name).join("f"), name).unwrap();
+        fs::write(path(name).join("d/f"), name).unwrap();
+        fs::write(path(name).join("d").join(name), name).unwrap();
+        fs::create_dir(path(&format!("to{name}"))).unwrap();
+    }
+    for (target, order) in [("top", ["p/f", "q/f"]), ("toq", ["q/f", "p/f"])] {
+        assert_eq!(copy(false, false, &order.map(path), path(target)), Ok(1));
+        let kept = fs::read(path(target).join("f")).unwrap();
+        assert_eq!(kept, order[0].as_bytes()[..1], "{target}");
+    }
+    // Directories of one name are merged. An existing file may be overwritten once.
+    fs::create_dir(path("top/d")).unwrap();
+    fs::write(path("top/d/f"), b"old").unwrap();
+    assert_eq!(
+        copy(false, true, &["p/d", "q/d"].map(path), path("top")),
+        Ok(1)
+    );
+    assert_eq!(fs::read(path("top/d/f")).unwrap(), b"p");
+    assert!(path("top/d/p").exists() && path("top/d/q").exists());
+    let contents = ["p/d/.", "q/d/."].map(path);
+    assert_eq!(copy(true, false, &contents, path("toq")), Ok(1));
+    assert_eq!(fs::read(path("toq/f")).unwrap(), b"p");
+}
+
+#[test]
 fn links_are_not_written_through() {
     let scratch = Scratch::new("through");
     fs::create_dir_all(scratch.path("from/x")).unwrap();

@@ -12,6 +12,7 @@ use super::queue::Queue;
 use super::Options;
 use outboard::walk::{DirectoryNames, Entry, OpenDirectory, Start, Step, Walk};
 use outboard::{Fd, Tree};
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -36,20 +37,63 @@ struct SourceDirectory<'a> {
 /// The files in a directory that one copier takes.
 type Batch = Vec<Item>;
 
-/// The sources of a copy.
-pub struct Sources<'a> {
-    copier: &'a Copier<'a>,
+/// Sources that are copied at the same time.
+#[derive(Default)]
+struct Round<'a> {
+    names: RoundNames,
     directories: Vec<SourceDirectory<'a>>,
     files: Vec<Item>,
+}
+
+/// The names of the copies of sources.
+#[derive(Default)]
+pub struct RoundNames {
+    /// Without case, and without dots and blanks at the end.
+    names: HashSet<String>,
+    /// There is one that may meet each other: contents of a directory, or a short name of FAT.
+    meets_all: bool,
+}
+
+impl RoundNames {
+    /// Adds a name; `None`: the contents of a directory. Returns whether this copy may meet an
+    /// earlier one in one file. A guess: file systems may also take other names for one.
+    pub fn may_meet(&mut self, name: Option<&CStr>) -> bool {
+        let name = name.filter(|name| !name.to_bytes().contains(&b'~'));
+        let Some(name) = name else {
+            let meets = self.meets_all || !self.names.is_empty();
+            self.meets_all = true;
+            return meets;
+        };
+        let name = String::from_utf8_lossy(name.to_bytes()).to_lowercase();
+        let name = name.trim_end_matches(['.', ' ']);
+        !self.names.insert(name.to_owned()) || self.meets_all
+    }
+}
+
+/// The sources of a copy. Those that may meet are copied one after the other, so that the first
+/// one keeps the name.
+pub struct Sources<'a> {
+    copier: &'a Copier<'a>,
+    rounds: Vec<Round<'a>>,
 }
 
 impl<'a> Sources<'a> {
     pub fn new(copier: &'a Copier<'a>) -> Self {
         Self {
             copier,
-            directories: Vec::new(),
-            files: Vec::new(),
+            rounds: vec![Round::default()],
         }
+    }
+
+    /// The round in which a source of this name is copied.
+    fn round(&mut self, name: Option<&CStr>) -> &mut Round<'a> {
+        let last = self.rounds.last_mut();
+        if last.is_none_or(|round| round.names.may_meet(name)) {
+            let mut round = Round::default();
+            round.names.may_meet(name);
+            self.rounds.push(round);
+        }
+        self.rounds.last_mut().expect("one was added")
     }
 
     pub fn options(&self) -> Options {
@@ -68,24 +112,33 @@ impl<'a> Sources<'a> {
         name: CString,
         new_name: Option<CString>,
     ) {
-        self.directories.push(SourceDirectory {
-            tree,
-            top,
-            name,
-            new_name,
-        });
+        self.round(new_name.as_deref())
+            .directories
+            .push(SourceDirectory {
+                tree,
+                top,
+                name,
+                new_name,
+            });
     }
 
     pub fn add_file(&mut self, item: Item) {
-        self.files.push(item);
+        self.round(Some(item.new_name())).files.push(item);
     }
 
     /// Copies everything that was added. Threads: one that walks and `copiers` others.
     pub fn copy(self, copiers: u32) {
-        let copier = self.copier;
+        for round in self.rounds {
+            round.copy(self.copier, copiers);
+        }
+    }
+}
+
+impl Round<'_> {
+    fn copy(self, copier: &Copier, copiers: u32) {
         if copier.options.sorted {
             let mut worker = copier.worker();
-            return self.walk(&mut |batch| copy_batch(copier, &mut worker, batch));
+            return self.walk(copier, &mut |batch| copy_batch(copier, &mut worker, batch));
         }
         let queue: Queue<Batch> = Queue::new(WAITING);
         std::thread::scope(|scope| {
@@ -99,7 +152,7 @@ impl<'a> Sources<'a> {
                 });
             }
             let _closing = queue.closing();
-            self.walk(&mut |batch| {
+            self.walk(copier, &mut |batch| {
                 if !queue.give(batch) {
                     copier.report.give_up();
                 }
@@ -108,13 +161,13 @@ impl<'a> Sources<'a> {
     }
 
     /// Creates the directories and hands the files to the copiers.
-    fn walk(self, give: &mut dyn FnMut(Batch)) {
+    fn walk(self, copier: &Copier, give: &mut dyn FnMut(Batch)) {
         for item in self.files {
             give(vec![item]);
         }
         for source in self.directories {
             SourceWalk {
-                copier: self.copier,
+                copier,
                 tree: source.tree,
                 give,
                 levels: vec![Arc::new(source.top)],

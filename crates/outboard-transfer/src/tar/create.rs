@@ -9,10 +9,11 @@ use super::stream::ArchivePiece;
 use crate::attributes::AttributeTarget;
 use crate::cp::data::Trail;
 use crate::cp::handle_cache::HandleCache;
+use crate::made::Claim;
 use crate::report::Report;
 use outboard::Fd;
 use outboard_sandbox::format::escaped;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
@@ -98,17 +99,21 @@ impl MemberMaker<'_> {
     fn make_any(&self, job: &CreateJob) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
+        let claim = job.directory.claim(name);
         match &job.member.kind {
             MemberKind::Symlink(target) => {
-                replacing(directory, name, || directory.make_symlink_at(target, name))?;
+                replacing(directory, &claim, || {
+                    directory.make_symlink_at(target, name)
+                })?;
             }
             MemberKind::Node(kind, device) => {
-                replacing(directory, name, || {
+                replacing(directory, &claim, || {
                     directory.make_node_at(name, kind | mode, *device)
                 })?;
             }
-            _ => return self.file(job),
+            _ => return self.file(job, &claim),
         }
+        claim.keep();
         let made = directory.open_path_at(name)?;
         let now = made.stat()?;
         let path = || self.shown(&job.member.path);
@@ -118,17 +123,18 @@ impl MemberMaker<'_> {
         Ok(())
     }
 
-    fn file(&self, job: &CreateJob) -> Result<(), MakeFailure> {
+    fn file(&self, job: &CreateJob, claim: &Claim) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = replacing(directory, name, || directory.open_at(name, flags, mode))?;
+        let file = replacing(directory, claim, || directory.open_at(name, flags, mode))?;
         let result = self.fill(job, &file);
         if result.is_err() {
             // A part of a file must not look like all of it.
             let _ = directory.unlink_at(name, 0);
             return result;
         }
+        claim.keep();
         let now = file.stat()?;
         let path = || self.shown(&job.member.path);
         job.member
@@ -202,16 +208,18 @@ impl Filler<'_> {
 }
 
 /// Creates a file under a name, and replaces what has that name, except a directory that is not
-/// empty.
+/// empty, and what a member of another name has made.
 pub fn replacing<T>(
     directory: &Fd,
-    name: &CStr,
+    claim: &Claim,
     make: impl Fn() -> io::Result<T>,
 ) -> io::Result<T> {
     match make() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
+    claim.check_existing(directory)?;
+    let name = claim.name();
     match directory.unlink_at(name, 0) {
         Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {
             directory.unlink_at(name, libc::AT_REMOVEDIR)?;

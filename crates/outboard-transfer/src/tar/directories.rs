@@ -6,6 +6,7 @@
 //! it, and a symbolic link on the way is resolved as if the destination were the root.
 
 use super::flights::Identity;
+use crate::made::{Claim, MadeNames, Origin};
 use outboard::Fd;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
@@ -21,22 +22,59 @@ const IMPLIED: u32 = 0o755;
 const FIRST: u32 = 0o700;
 
 pub struct ExtractedDirectory {
-    pub fd: Fd,
+    pub fd: Arc<Fd>,
     pub identity: Identity,
+    /// Its path in the archive.
+    path: Arc<Vec<u8>>,
+    /// The names that members have made in it.
+    made: Arc<MadeNames>,
 }
 
 impl ExtractedDirectory {
-    pub fn new(fd: Fd) -> io::Result<Arc<Self>> {
-        let stat = fd.stat()?;
+    fn new(fd: Fd, path: &[u8], made: Arc<MadeNames>) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            fd,
-            identity: (stat.st_dev, stat.st_ino),
+            identity: identity(&fd)?,
+            fd: Arc::new(fd),
+            path: Arc::new(path.to_vec()),
+            made,
         }))
     }
 
-    fn child(&self, name: &CStr) -> io::Result<Arc<Self>> {
-        Self::new(self.fd.open_at(name, FLAGS | libc::O_NOFOLLOW, 0)?)
+    /// Claims a name for a member. A later member of the same name may replace it.
+    pub fn claim<'a>(&'a self, name: &'a CStr) -> Claim<'a> {
+        let origin = Origin::Directory(Arc::clone(&self.path));
+        self.made.claim(name, origin)
     }
+
+    fn open(&self, name: &CStr) -> io::Result<Fd> {
+        self.fd.open_at(name, FLAGS | libc::O_NOFOLLOW, 0)
+    }
+
+    fn make(&self, name: &CStr, mode: u32) -> io::Result<()> {
+        self.fd.make_directory_at(name, mode)
+    }
+
+    /// The directory of this name, which is open. `path`: its whole path; `created`: a member has
+    /// just made it.
+    fn enter(&self, name: &CStr, path: &[u8], fd: Fd, created: bool) -> io::Result<Arc<Self>> {
+        let claim = self.claim(name);
+        let known = claim.known().filter(|_| !created);
+        let made = match known {
+            Some(made) => made,
+            None => {
+                if !created {
+                    claim.check_existing(&self.fd)?;
+                }
+                claim.keep_directory(&fd, created)?
+            }
+        };
+        Self::new(fd, path, made)
+    }
+}
+
+fn identity(fd: &Fd) -> io::Result<Identity> {
+    let stat = fd.stat()?;
+    Ok((stat.st_dev, stat.st_ino))
 }
 
 /// Normalises the path of a member to names with single slashes between them. The empty path is the
@@ -68,6 +106,8 @@ pub fn split(path: &[u8]) -> (&[u8], CString) {
 pub struct Directories {
     root: Arc<ExtractedDirectory>,
     known: HashMap<Vec<u8>, Arc<ExtractedDirectory>>,
+    /// The names made in directories that were found through symbolic links, by path.
+    linked: HashMap<Vec<u8>, Arc<MadeNames>>,
 }
 
 /// Waits until no thread writes a file of this name; without a name, until no thread writes any
@@ -77,9 +117,15 @@ pub type Settle<'a> = &'a mut dyn FnMut(Option<(&ExtractedDirectory, &CStr)>);
 impl Directories {
     pub fn new(root: Fd) -> io::Result<Self> {
         Ok(Self {
-            root: ExtractedDirectory::new(root)?,
+            root: Self::root(root)?,
             known: HashMap::new(),
+            linked: HashMap::new(),
         })
+    }
+
+    fn root(root: Fd) -> io::Result<Arc<ExtractedDirectory>> {
+        let made = MadeNames::of_existing(&root, true)?;
+        ExtractedDirectory::new(root, b"", made)
     }
 
     pub fn knows(&self, path: &[u8]) -> bool {
@@ -146,7 +192,7 @@ impl Directories {
 
     /// Enters one name. `path`: the whole path so far.
     fn step(
-        &self,
+        &mut self,
         parent: &ExtractedDirectory,
         name: &CStr,
         path: &[u8],
@@ -154,22 +200,34 @@ impl Directories {
         settle: Settle,
     ) -> io::Result<Arc<ExtractedDirectory>> {
         settle(Some((parent, name)));
-        match parent.child(name) {
+        match parent.open(name) {
             Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
-                parent.fd.make_directory_at(name, IMPLIED)?;
-                parent.child(name)
+                parent.make(name, IMPLIED)?;
+                parent.enter(name, path, parent.open(name)?, true)
             }
             Err(error) if is_other(&error) => {
                 settle(None);
                 self.follow(path)
             }
-            other => other,
+            other => parent.enter(name, path, other?, false),
         }
     }
 
-    fn follow(&self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
+    /// The directory that a path with symbolic links leads to. Members may then have made its names
+    /// by another path: the later member wins.
+    fn follow(&mut self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
+        let fd = self.open(path)?;
+        let made = match self.linked.get(path) {
+            Some(made) => Arc::clone(made),
+            None => MadeNames::of_existing(&fd, true)?,
+        };
+        self.linked.insert(path.to_vec(), Arc::clone(&made));
+        ExtractedDirectory::new(fd, path, made)
+    }
+
+    fn open(&self, path: &[u8]) -> io::Result<Fd> {
         let path = CString::new(path)?;
-        ExtractedDirectory::new(self.root.fd.open_in_root(&path, FLAGS, 0)?)
+        self.root.fd.open_in_root(&path, FLAGS, 0)
     }
 
     /// Creates or opens the directory of a member. It replaces other files of that name; with
@@ -186,14 +244,14 @@ impl Directories {
         let (parent_path, name) = split(path);
         let parent = self.find(parent_path, settle)?;
         settle(Some((&parent, &name)));
-        let made = match parent.fd.make_directory_at(&name, FIRST) {
-            Ok(()) => parent.child(&name),
+        let made = match parent.make(&name, FIRST) {
+            Ok(()) => parent.enter(&name, path, parent.open(&name)?, true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                match parent.child(&name) {
+                match parent.open(&name) {
                     Err(error) if is_other(&error) => {
                         self.replace(&parent, &name, path, keep_links, settle)
                     }
-                    other => other,
+                    other => parent.enter(&name, path, other?, false),
                 }
             }
             Err(error) => Err(error),
@@ -212,6 +270,8 @@ impl Directories {
         settle: Settle,
     ) -> io::Result<Arc<ExtractedDirectory>> {
         settle(None);
+        let claim = parent.claim(name);
+        claim.check_existing(&parent.fd)?;
         if keep_links {
             if let Ok(directory) = self.follow(path) {
                 return Ok(directory);
@@ -219,28 +279,30 @@ impl Directories {
         }
         self.forget();
         parent.fd.unlink_at(name, 0)?;
-        parent.fd.make_directory_at(name, FIRST)?;
-        parent.child(name)
+        parent.make(name, FIRST)?;
+        let fd = parent.open(name)?;
+        let made = claim.keep_directory(&fd, true)?;
+        ExtractedDirectory::new(fd, path, made)
     }
 
     /// The directory that an earlier member created. `None`: a later member has taken its name.
-    pub fn again(
-        &self,
-        path: &[u8],
-        identity: Identity,
-    ) -> io::Result<Option<Arc<ExtractedDirectory>>> {
+    pub fn again(&self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Fd>>> {
         let known = match path.is_empty() {
             true => Some(&self.root),
             false => self.known.get(path),
         };
-        let found = match known {
-            Some(directory) => Arc::clone(directory),
-            None => match self.follow(path) {
-                Err(error) if is_other(&error) => return Ok(None),
-                found => found?,
-            },
-        };
-        Ok(Some(found).filter(|found| found.identity == identity))
+        if let Some(directory) = known {
+            let same = directory.identity == identity;
+            return Ok(same.then(|| Arc::clone(&directory.fd)));
+        }
+        match self.open(path) {
+            Err(error) if is_other(&error) => Ok(None),
+            found => {
+                let found = found?;
+                let same = self::identity(&found)? == identity;
+                Ok(same.then(|| Arc::new(found)))
+            }
+        }
     }
 }
 

@@ -297,15 +297,20 @@ impl Extraction<'_> {
             })?;
         let directory = self.find(parent)?;
         self.settle(Some((&directory, &name)));
+        let claim = directory.claim(&name);
         if let Ok(now) = directory.fd.stat_at(&name, flags) {
             if (now.st_dev, now.st_ino) == (old.st_dev, old.st_ino) {
+                claim.check_existing(&directory.fd)?;
+                claim.keep();
                 return Ok(());
             }
         }
         self.leave_directory(path);
-        replacing(&directory.fd, &name, || {
+        replacing(&directory.fd, &claim, || {
             old_directory.fd.link_at(&old_name, &directory.fd, &name, 0)
-        })
+        })?;
+        claim.keep();
+        Ok(())
     }
 
     /// Another file takes a name that may have been a directory's.
@@ -398,14 +403,14 @@ impl Extraction<'_> {
             let shown = || self.maker.shown(&later.path);
             let again = self.directories.again(&later.path, identity);
             let found = again.and_then(|directory| match directory {
-                Some(directory) => directory.fd.stat().map(|now| Some((directory, now))),
+                Some(directory) => directory.stat().map(|now| Some((directory, now))),
                 None => Ok(None),
             });
             match found {
                 Ok(Some((directory, now))) => {
-                    let target = AttributeTarget::Open(&directory.fd);
+                    let target = AttributeTarget::Open(&directory);
                     later.attributes.give(report, &target, &now, &shown);
-                    self.maker.note(&directory.fd);
+                    self.maker.note(&directory);
                 }
                 Ok(None) => {}
                 Err(error) => {
