@@ -196,21 +196,35 @@ def read_by_debugfs(image, directory, _tree):
     os.rename(os.path.join(parent, "rdump", "tree"), directory)
 
 
-def read_by_grub(*leave_out):
+def small_files(tree, directory, leave_out=()):
+    """Files that are read by name: each path, and where it goes to. And the paths of the files
+    that are left out: large ones, and names that begin with one of `leave_out`.
     """
-    GRUB's own drivers. It reads by name, so the names come from the tree that was
-    written. `leave_out`: beginnings of names that its driver cannot read.
+    chosen, left_out = [], set()
+    for path, entry in trees.describe(tree).items():
+        if entry.kind != stat.S_IFREG:
+            continue
+        if entry.size > 8 * MEGABYTE or path.startswith(leave_out):
+            left_out.add(path)
+            continue
+        target = os.path.join(directory, path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        chosen.append((path, target))
+    return chosen, left_out
+
+
+def read_by_grub(*leave_out):
+    """GRUB's own drivers. It reads by name, so the names come from the tree that was written.
+    `leave_out`: beginnings of names that its driver cannot read.
     """
 
     def read(image, directory, tree):
-        for path, entry in trees.describe(tree).items():
-            if entry.kind == stat.S_IFREG and entry.size <= 8 * MEGABYTE and not path.startswith(
-                    leave_out):
-                target = os.path.join(directory, path)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                with open(target, "wb") as stream:
-                    stream.write(
-                        host.run("grub-fstest", image, "cat", f"/tree/{path}", text=False).stdout)
+        chosen, left_out = small_files(tree, directory, leave_out)
+        for path, target in chosen:
+            with open(target, "wb") as stream:
+                stream.write(
+                    host.run("grub-fstest", image, "cat", f"/tree/{path}", text=False).stdout)
+        return left_out
 
     return read
 
@@ -222,9 +236,8 @@ def read_by_mtools(image, directory, _tree):
 
 
 def read_by_hfsutils(image, directory, tree):
+    chosen, left_out = small_files(tree, directory)
     with hfs_volume(image) as run:
-        for path, entry in trees.describe(tree).items():
-            if entry.kind == stat.S_IFREG and entry.size <= 8 * MEGABYTE:
-                target = os.path.join(directory, path)
-                os.makedirs(os.path.dirname(target), exist_ok=True)
-                run("hcopy", "-r", ":tree:" + path.replace("/", ":"), target)
+        for path, target in chosen:
+            run("hcopy", "-r", ":tree:" + path.replace("/", ":"), target)
+    return left_out
