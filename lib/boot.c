@@ -360,6 +360,12 @@ static int start_kernel(struct ob_instance *instance, uint64_t wanted,
 		return 0;
 	/* The kernel runs if only a component is missing. */
 	halt_error = kernel->halt(&halted);
+	if (error == -ETIMEDOUT && !halted) {
+		abandon(instance);
+		return fail(instance, error, "the kernel does not start: it, or a component of "
+			    "\"%s\", waits for something that does not come",
+			    parameters->components ? parameters->components : "");
+	}
 	if (halted || halt_error == -ENODEV)
 		clean_up(instance);
 	else

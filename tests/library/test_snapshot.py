@@ -475,6 +475,14 @@ def test_a_kernel_that_never_idles(work, cache):
     assert not snapshots(cache)
 
 
+@pytest.mark.kernel_reports("its clock jumps")
+def test_a_component_that_never_starts(work):
+    program = build_shared(work, "endless_test.c")
+    said = run(program, timeout=120, LD_LIBRARY_PATH=LIBRARIES,
+               OUTBOARD_COMPONENTS=archive_of(work, "endless"))
+    assert 'or a component of "endless"' in said, said
+
+
 @pytest.mark.long
 def test_a_spare_interface_without_its_driver(work, cache):
     """Each boot that is to be saved tries to make one. The host's devices do not run out."""

@@ -34,7 +34,9 @@ struct ob_boot_parameters {
 /*
  * Boots the kernel. Returns when the first system call can be made. -EALREADY: this image has
  * booted before, and its data were not reset since (tables.h). -EINVAL: bad parameters. -ENOMEM. If
- * a component cannot be loaded, the kernel runs, and the error is that of loading. Blocks.
+ * a component cannot be loaded, the kernel runs, and the error is that of loading. -ETIMEDOUT, and
+ * ob_kernel_halt() fails: the boot has not come to its end in five minutes. It is left behind, with
+ * its threads and its memory. Blocks.
  */
 int ob_kernel_boot(const struct ob_boot_parameters *parameters);
 

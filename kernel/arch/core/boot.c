@@ -11,6 +11,7 @@
 #include "host.h"
 #include "kasan.h"
 #include "memory.h"
+#include "patience.h"
 #include "snapshot.h"
 #include "vcpu.h"
 
@@ -72,10 +73,10 @@ static int ob_layout_reserve(const struct ob_info *info, u64 memory)
 	return error ?: ob_host_ram_extend(ob_host, ob_layout.ram, ob_memory_at_boot());
 }
 
-static void ob_wait_for(u32 *word)
+/* A component that waits for what never comes must not hold up the program for ever. */
+static int ob_wait_for(u32 *word)
 {
-	while (!READ_ONCE(*word))
-		ob_host_wait(ob_host, word, 0, OB_FOREVER);
+	return ob_changes_in_time(word, 0, OB_BOOT_PATIENCE) ? 0 : -ETIMEDOUT;
 }
 
 static void __ref ob_boot_main(void)
@@ -128,11 +129,9 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	error = ob_layout_reserve(info, ob_machine.memory) ?:
 		ob_kasan_setup() ?:
 		ob_boot_first_vcpu();
-	if (!error && ob_machine.snapshot) {
-		ob_wait_for(&ob_machine.prepared);
-		ob_snapshot_take();
-	}
-	return error;
+	if (!error && ob_machine.snapshot)
+		error = ob_wait_for(&ob_machine.prepared) ?: ob_snapshot_take();
+	return error ?: ob_wait_for(&ob_machine.ready);
 }
 
 /*
@@ -161,11 +160,14 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 		error = ob_snapshot_start(parameters, &info);
 	if (error == -ENOENT)
 		error = ob_boot_cold(parameters, &info);
+	if (error == -ETIMEDOUT) {
+		ob_abandon();
+		return error;
+	}
 	if (error) {
 		ob_host_regions_release(ob_host);
 		return error;
 	}
-	ob_wait_for(&ob_machine.ready);
 	ob_become_client();
 	return ob_machine.components_error;
 }

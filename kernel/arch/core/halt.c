@@ -471,6 +471,13 @@ static bool ob_join_threads(void)
 /* Some calls of clients did not come out, or threads of the kernel did not, so the memory stays. */
 static bool ob_memory_is_used;
 
+/* By a boot that waits no longer. What runs goes on for ever, but no call comes in. */
+void ob_abandon(void)
+{
+	WRITE_ONCE(ob_machine.halting, 1);
+	ob_memory_is_used = true;
+}
+
 int ob_kernel_halt(int *halted)
 {
 	struct ob_halt halt = {};

@@ -192,21 +192,24 @@ static void ob_renewal_start(void)
 	ob_raise(&ob_vcpus[0], OB_PENDING_ADOPT);
 }
 
-/* Waits until the leader has renewed what must differ. By the booting thread. Blocks. */
-static void ob_renewal_wait(void)
+/*
+ * Waits until the leader has renewed what must differ. -ETIMEDOUT: it does not. By the booting
+ * thread. Blocks.
+ */
+static int ob_renewal_wait(void)
 {
-	while (READ_ONCE(ob_machine.renew))
-		ob_host_wait(ob_host, &ob_machine.renew, 1, OB_FOREVER);
+	return ob_changes_in_time(&ob_machine.renew, 1, OB_BOOT_PATIENCE) ? 0 : -ETIMEDOUT;
 }
 
 /*
  * Saves the kernel, which is prepared, and has it go on, even if it could not be saved. By the
- * booting host thread, which has no task. Blocks.
+ * booting host thread, which has no task. -ETIMEDOUT: it does not go on. Blocks.
  */
-void ob_snapshot_take(void)
+int ob_snapshot_take(void)
 {
 	struct ob_vcpu *vcpu = &ob_vcpus[0];
 	bool rests = ob_take_first_vcpu(vcpu);
+	int error;
 
 	/* No other thread uses the devices before the first call, even if the vCPU is busy. */
 	ob_virtio_spares_park();
@@ -215,8 +218,10 @@ void ob_snapshot_take(void)
 	if (rests)
 		ob_idle_begin(vcpu, &vcpu->carrier.baton);
 	ob_renewal_start();
-	ob_renewal_wait();
-	WRITE_ONCE(ob_machine.ready, 1);
+	error = ob_renewal_wait();
+	if (!error)
+		WRITE_ONCE(ob_machine.ready, 1);
+	return error;
 }
 
 /* Resets what belonged to the process that saved the kernel. */
@@ -263,10 +268,9 @@ static int ob_carry_until_ready(struct ob_vcpu *vcpu)
 
 	ob_carry_without_task(vcpu);
 	if (READ_ONCE(ob_machine.renew)) {
-		error = ob_service_start(vcpu);
+		error = ob_service_start(vcpu) ?: ob_renewal_wait();
 		if (error)
 			return error;
-		ob_renewal_wait();
 	}
 	ob_become_first_client();
 	error = ob_service_start(vcpu);

@@ -12,7 +12,7 @@ struct ob_info;
 #ifdef CONFIG_OUTBOARD_SNAPSHOT
 int ob_snapshot_start(const struct ob_boot_parameters *parameters,
 		      const struct ob_info *info);
-void ob_snapshot_take(void);
+int ob_snapshot_take(void);
 void ob_snapshot_renew(void);
 
 /* renew.c: before the kernel is saved, notes what has to be renewed. Blocks. */
@@ -30,8 +30,9 @@ static inline int ob_snapshot_start(const struct ob_boot_parameters *parameters,
 	return -ENOENT;
 }
 
-static inline void ob_snapshot_take(void)
+static inline int ob_snapshot_take(void)
 {
+	return 0;
 }
 
 static inline void ob_snapshot_renew(void)

@@ -340,6 +340,7 @@ bool ob_task_end_evicted(struct task_struct *task);
 
 /* halt.c: the calling thread of the kernel is about to end. `left`: its own word. */
 void ob_thread_leaves(u32 *left);
+void ob_abandon(void);
 
 /* service.c */
 int ob_service_start(struct ob_vcpu *vcpu);
