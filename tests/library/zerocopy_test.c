@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Data that the kernel takes by reference from memory that it did not map: MSG_ZEROCOPY of TCP and
- * UDP, and vmsplice(). They arrive whole. The notices of MSG_ZEROCOPY report them as copied.
+ * UDP, vmsplice(), and SEND_ZC of io_uring. They arrive whole. The notices of MSG_ZEROCOPY report
+ * them as copied.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/errqueue.h>
+#include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -291,6 +293,41 @@ static void test_vmsplice(char *window)
 	close_both(ends);
 }
 
+static void *map_ring(int ring, size_t size, uint64_t offset)
+{
+	void *at = ob_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, (off_t)offset);
+
+	CHECK(at != MAP_FAILED);
+	return at;
+}
+
+/* Its completion and, when the data have arrived, its notice. */
+static void test_send_of_io_uring(void)
+{
+	struct io_uring_params parameters = { .flags = 0 };
+	int ring = (int)OK(ob_sys_io_uring_setup(4, &parameters)), ends[2];
+	char *rings = map_ring(ring, 64 * KB, IORING_OFF_SQ_RING);
+	struct io_uring_sqe *entry = map_ring(ring, 4 * sizeof(*entry), IORING_OFF_SQES);
+	const struct io_uring_cqe *done = (void *)(rings + parameters.cq_off.cqes);
+	uint32_t *submitted = (void *)(rings + parameters.sq_off.tail);
+
+	connect_tcp(ends, 1006);
+	*entry = (struct io_uring_sqe){
+		.opcode = IORING_OP_SEND_ZC, .fd = ends[0], .addr = (uint64_t)data, .len = 20000,
+	};
+	((uint32_t *)(rings + parameters.sq_off.array))[0] = 0;
+	__atomic_store_n(submitted, 1, __ATOMIC_RELEASE);
+	CHECK_EQUAL(OK(ob_sys_io_uring_enter(ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0)), 1);
+	CHECK_EQUAL(done[0].res, 20000);
+	CHECK(done[0].flags & IORING_CQE_F_MORE);
+	receive_all(&(struct transfer){ ends[1], 20000 });
+	CHECK(!memcmp(got, data, 20000));
+	OK(ob_sys_io_uring_enter(ring, 0, 2, IORING_ENTER_GETEVENTS, NULL, 0));
+	CHECK(done[1].flags & IORING_CQE_F_NOTIF);
+	close_both(ends);
+	OK(ob_sys_close(ring));
+}
+
 int main(void)
 {
 	char *window;
@@ -310,6 +347,7 @@ int main(void)
 	test_without_the_option();
 	test_udp(window);
 	test_vmsplice(window);
+	test_send_of_io_uring();
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }
