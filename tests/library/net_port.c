@@ -147,6 +147,14 @@ void ob_net_receive_flush(struct ob_net_port *port, unsigned int queue)
 	q->unflushed = 0;
 }
 
+/* This device takes all frames as they are. */
+int ob_net_receive_rest(struct ob_net_port *port, unsigned int queue)
+{
+	(void)port;
+	(void)queue;
+	return 0;
+}
+
 int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
 		   int count)
 {

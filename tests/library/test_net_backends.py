@@ -47,3 +47,16 @@ def test_queues(work, sanitizer):
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "100000")
+
+
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
+def test_receivers(work, sanitizer):
+    """Drivers with all sets of features, of which each gets frames that it can take."""
+    device = [os.path.join(NET, f"{name}.c") for name in ("device", "control", "segment")]
+    program = capi.compile_c(os.path.join(work, "program"),
+                             ["net_receiver_test.c", "net_receiver_frames.c", "net_host.c",
+                              *device, os.path.join(capi.PLATFORM, "virtqueue.c")],
+                             "-I", NET, "-I", capi.PLATFORM,
+                             "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
+                             *capi.SANITIZERS[sanitizer])
+    capi.run(program, "512", timeout=300)

@@ -221,19 +221,21 @@ VERSION_1, MERGED_BUFFERS = 1 << 32, 1 << 15
 FEATURES = VERSION_1 | MERGED_BUFFERS | 1 << 30
 SIZE = 1 << 20
 USER = 0x10000000
+BUFFERS = 0x80000
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
 class FrontEnd:
     """Memory of SIZE bytes: at guest address 0 and at address USER of the front-end."""
 
-    def __init__(self, server):
+    def __init__(self, server, flags=os.EFD_NONBLOCK):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(300)
         self.socket.connect(server.path)
         self.memory = memory_file()
         self.bytes = mmap.mmap(self.memory, SIZE)
-        self.events = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(4)]
+        self.events = [os.eventfd(0, flags) for _ in range(4)]
+        self.offered = self.seen = 0
 
     def close(self) -> None:
         self.socket.close()
@@ -271,9 +273,9 @@ class FrontEnd:
         self.send(SET_VRING_KICK, struct.pack("<Q", index), [self.events[index]])
         self.send(SET_VRING_ENABLE, struct.pack("<II", index, 1))
 
-    def start(self, **queue) -> None:
+    def start(self, features=FEATURES, **queue) -> None:
         self.send(SET_OWNER)
-        self.send(SET_FEATURES, struct.pack("<Q", FEATURES))
+        self.send(SET_FEATURES, struct.pack("<Q", features))
         self.set_memory()
         self.set_queue(0)
         self.set_queue(1, **queue)
@@ -281,6 +283,27 @@ class FrontEnd:
     def taken(self) -> int:
         """Frames that the server has taken."""
         return struct.unpack("<H", self.bytes[0x13002:0x13004])[0]
+
+    def offer(self, count) -> None:
+        """Buffers of 2048 bytes for received frames."""
+        for _ in range(count):
+            place = self.offered % 256
+            descriptor, entry = 0x1000 + 16 * place, 0x2004 + 2 * place
+            self.bytes[descriptor:descriptor + 16] = struct.pack(
+                "<QIHH", BUFFERS + 2048 * place, 2048, 2, 0)
+            self.bytes[entry:entry + 2] = struct.pack("<H", place)
+            self.offered += 1
+        self.bytes[0x2002:0x2004] = struct.pack("<H", self.offered)
+        os.eventfd_write(self.events[0], 1)
+
+    def used(self) -> int:
+        """Buffers with frames that were received."""
+        return struct.unpack("<H", self.bytes[0x3002:0x3004])[0]
+
+    def received(self) -> bytes:
+        place, length = struct.unpack_from("<II", self.bytes, 0x3004 + 8 * (self.seen % 256))
+        self.seen += 1
+        return self.bytes[BUFFERS + 2048 * place:BUFFERS + 2048 * place + length]
 
     def is_closed(self) -> bool:
         with contextlib.suppress(ConnectionResetError):
@@ -295,9 +318,20 @@ def memory_file(seals=SEALS, size=SIZE) -> int:
     return fd
 
 
+def huge_file() -> int:
+    """It may have no page at all: the host finds that out when one is used."""
+    try:
+        fd = os.memfd_create("guest", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | os.MFD_HUGETLB)
+    except OSError:
+        pytest.skip("the host has no hugetlbfs")
+    os.truncate(fd, 1 << 30)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+    return fd
+
+
 @contextlib.contextmanager
-def front_end(server):
-    made = FrontEnd(server)
+def front_end(server, **options):
+    made = FrontEnd(server, **options)
     try:
         yield made
     finally:
@@ -328,6 +362,120 @@ def send_frame(front, number, address=0x40000, length=100) -> None:
     front.bytes[entry:entry + 2] = struct.pack("<H", place)
     front.bytes[0x12002:0x12004] = struct.pack("<H", number + 1)
     os.eventfd_write(front.events[1], 1)
+
+
+SEGMENT, SEGMENTS = 1400, 40
+
+
+def put_large_frame(front) -> bytes:
+    """A frame of TCP to be cut, at 0x40000. Returns the payload."""
+    payload = random.Random(1).randbytes(SEGMENT * SEGMENTS - 100)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0xfff0, 0, 64, 6, 0,
+                     bytes((10, 9, 0, 1)), bytes((10, 9, 0, 2)))
+    tcp = struct.pack(">HHIIBBHHH", 1, 2, 0xfffffff0, 4, 0x50, 0x19, 65535, 0, 0)
+    header = struct.pack("<BBHHHHH", 1, 1, 54, SEGMENT, 34, 16, 0)
+    frame = header + bytes.fromhex("0200000000020200000000010800") + ip + tcp + payload
+    front.bytes[0x40000:0x40000 + len(frame)] = frame
+    send_frame(front, 0, length=len(frame))
+    return payload
+
+
+def is_sum_right(data) -> bool:
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    return total % 0xffff == 0
+
+
+@pytest.mark.parametrize("features", [FEATURES, FEATURES & ~MERGED_BUFFERS, FEATURES | 2],
+                         ids=["plain", "no merged buffers", "checksums"])
+def test_a_guest_without_segmentation(work, checked, features):
+    """A frame of another guest comes in parts with finished checksums, as buffers are offered."""
+    with served(checked, work) as server, served(checked, work, "other") as other, \
+            front_end(server) as front, front_end(other) as sender:
+        front.start(features)
+        front.offer(16)
+        front.ask(GET_QUEUE_NUM)
+        sender.start()
+        payload, got = put_large_frame(sender), b""
+        wait_until(lambda: front.used() == 16, "all buffers are full")
+        front.offer(SEGMENTS - 16)
+        wait_until(lambda: front.used() == SEGMENTS, "the rest has come")
+        for number in range(SEGMENTS):
+            header, frame = (data := front.received())[:12], data[12:]
+            assert header == bytes(10) + struct.pack("<H", 1)
+            assert struct.unpack_from(">HH", frame, 16) == (len(frame) - 14,
+                                                            0xfff0 + number & 0xffff)
+            assert is_sum_right(frame[14:34])
+            assert is_sum_right(frame[26:34] + struct.pack(">HH", 6, len(frame) - 34) + frame[34:])
+            assert struct.unpack_from(">I", frame, 38)[0] == 0xfffffff0 + len(got) & 0xffffffff
+            assert frame[47] == (0x19 if number == SEGMENTS - 1 else 0x10)
+            got += frame[54:]
+        assert got == payload
+
+
+def test_frames_that_no_guest_can_get(work, checked):
+    """The log has their number."""
+    with served(checked, work) as server, served(checked, work, "other") as other:
+        with front_end(server) as front:
+            front.start()
+            front.offer(100)
+            front.ask(GET_QUEUE_NUM)
+            with front_end(other) as sender:
+                sender.start()
+                for number in range(2):
+                    send_frame(sender, number, length=9000)
+                send_frame(sender, 2)
+                wait_until(lambda: front.used() == 1, "the short frame has come")
+            assert len(front.received()) == 100
+        assert server.refusal() == ("2 frames to the front-end are dropped: they are larger than "
+                                    "its buffers, or not what their headers say")
+
+
+def fill(event) -> None:
+    """Whoever writes this eventfd next blocks."""
+    with contextlib.suppress(BlockingIOError):
+        os.eventfd_read(event)
+    os.eventfd_write(event, 2**64 - 2)
+    os.set_blocking(event, True)
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_full_eventfds(work, checked, is_early, is_ended):
+    """A front-end makes threads of the server block. Another guest gets frames, and the server
+    serves the next front-end, or ends."""
+    with served(checked, work) as server, served(checked, work, "other") as other, \
+            served(checked, work, "third") as third:
+        with front_end(server) as front, front_end(other) as guest:
+            if is_early:
+                fill(front.events[2])
+            for receiver in (front, guest):
+                receiver.start()
+                receiver.offer(100)
+            guest.ask(GET_QUEUE_NUM)
+            if not is_early:
+                front.ask(GET_QUEUE_NUM)
+                fill(front.events[2])
+            with front_end(third) as sender:
+                sender.start()
+                for number in range(8):
+                    send_frame(sender, number)
+                wait_until(lambda: guest.used() == 8, "another guest has all frames")
+            if is_ended:
+                assert server.end()[-1] == "ended"
+                server.process = subprocess.Popen(["echo", "ended"], text=True,
+                                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if not is_ended:
+            assert added(checked, server) == "added"
+
+
+def test_blocking_eventfds(work, checked):
+    """The server never waits in a read of a kick."""
+    with served(checked, work) as server, front_end(server, flags=0) as front:
+        front.start()
+        for number in range(100):
+            send_frame(front, number)
+        wait_until(lambda: front.taken() == 100, "all frames were taken")
 
 
 def bad_fd(kind) -> int:
@@ -387,6 +535,8 @@ WRONG = {
             "its memory reaches beyond the end of the file"),
     "shrinks": (lambda f: f.set_memory(fds=[memory_file(0)]),
                 "its memory may shrink; use sealed memory, as QEMU's memory-backend-memfd"),
+    "huge pages": (lambda f: f.set_memory(fds=[huge_file()]),
+                   "its memory is in hugetlbfs; use ordinary pages"),
     "read-only": (lambda f: f.set_memory(fds=[memory_file(SEALS | fcntl.F_SEAL_WRITE)]),
                   "its memory cannot be mapped for writing"),
     "descriptor table": (lambda f: f.start(descriptors=SIZE), OUTSIDE),

@@ -181,6 +181,10 @@ class BackEnd:
                 while self.answer(connection):
                     pass
 
+    def take(self, fds) -> None:
+        for fd in fds:
+            os.close(fd)
+
     def close(self) -> None:
         self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
@@ -190,8 +194,7 @@ class BackEnd:
 
     def answer(self, connection) -> bool:
         header, fds, _, _ = socket.recv_fds(connection, 12, 8, socket.MSG_WAITALL)
-        for fd in fds:
-            os.close(fd)
+        self.take(fds)
         number, flags, size = struct.unpack("<III", header)
         payload = connection.recv(size, socket.MSG_WAITALL) if size else b""
         name = REQUESTS[number]
@@ -214,10 +217,24 @@ class BackEnd:
         return bytes(8) if flags & NEED_REPLY else b""
 
 
+class Filler(BackEnd):
+    """Whoever writes an eventfd that it got blocks."""
+
+    def take(self, fds) -> None:
+        for fd in fds:
+            if os.readlink(f"/proc/self/fd/{fd}") == "anon_inode:[eventfd]":
+                os.set_blocking(fd, False)
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(fd)
+                os.eventfd_write(fd, 2**64 - 2)
+                os.set_blocking(fd, True)
+        super().take(fds)
+
+
 @contextlib.contextmanager
-def back_end_of(work, **wrong):
+def back_end_of(work, kind=BackEnd, **wrong):
     path = os.path.join(work, "socket")
-    made = BackEnd(path, **wrong)
+    made = kind(path, **wrong)
     try:
         yield made, f"vhost-user:{path}"
     finally:
@@ -385,3 +402,9 @@ def test_the_queues_are_not_stopped(work, one, wrong):
         with watched(one, description):
             wait_until(lambda: back_end.seen.count("SET_VRING_ENABLE") == 2, "the queues run")
         assert "GET_VRING_BASE" in back_end.seen
+
+
+def test_full_eventfds(work, one):
+    """Neither a kernel that sends nor its end waits for a back-end that lets no write through."""
+    with back_end_of(work, Filler) as (_, description), watched(one, description):
+        pass

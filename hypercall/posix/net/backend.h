@@ -7,6 +7,7 @@
  *   hub.c	an Ethernet segment in shared memory
  *   user.c	rootless NAT, by passt or libslirp
  *   pcap.c	writes the frames that pass into a file, in front of any other back-end
+ *   segment.c	cuts frames for a receiver that takes no large ones, and finishes checksums
  *
  * Frames: in both directions a frame begins with OB_NET_HEADER_BYTES bytes, struct
  * virtio_net_hdr_v1 of <linux/virtio_net.h>. A back-end that offers no offloads gets a header of
@@ -49,6 +50,9 @@
 #define VIRTIO_NET_F_GUEST_USO4 54
 #define VIRTIO_NET_F_GUEST_USO6 55
 #define VIRTIO_NET_F_HOST_USO 56
+#endif
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
 #endif
 
 struct ob_net_backend;
@@ -162,10 +166,18 @@ void ob_net_receive_flush(struct ob_net_port *port, unsigned int queue);
 size_t ob_net_frame_most(const struct ob_net_port *port);
 
 /*
- * Copies one frame to the kernel: begin, copy, end. 0, or -ENOBUFS: the kernel has no room.
+ * Copies one frame to the kernel. 0, or -ENOBUFS: the kernel has no room. A receiver that did not
+ * accept what the frame needs gets it in several frames, or with a finished checksum. A frame that
+ * it cannot get at all is dropped and counted.
  */
 int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
 		   int count);
+
+/*
+ * Delivers what is left of a frame that ob_net_receive() has cut. 0: nothing was. 1: that was all.
+ * -ENOBUFS: the kernel has no room for the next one. ob_net_receive() does the same first.
+ */
+int ob_net_receive_rest(struct ob_net_port *port, unsigned int queue);
 
 /*
  * Blocks until the kernel may have room for a frame of `size` bytes in the queue. False: the

@@ -12,6 +12,9 @@
  * Receiving: a thread of the back-end enters RAM by ob_net_receive_begin(), and leaves it by
  * ob_net_receive_end(). It sets `in_ram`, then reads `running`. A reset clears `running`, then
  * reads `in_ram`. So either the thread stays out, or the reset sees it and is tried again.
+ *
+ * The kernel of this process accepts all that a back-end offers, and gets frames as they are. Any
+ * other driver has `segments`: ob_net_receive() then looks at each frame's header.
  */
 #include <errno.h>
 #include <linux/virtio_config.h>
@@ -27,6 +30,8 @@
 #include "backend.h"
 #include "control.h"
 #include "device.h"
+#include "pieces.h"
+#include "segment.h"
 
 _Static_assert(sizeof(struct virtio_net_hdr_v1) == OB_NET_HEADER_BYTES, "header of a frame");
 
@@ -58,9 +63,6 @@ struct queue {
 	int buffer_count;
 	int piece_count;
 	size_t room;			/* bytes in all of them */
-	/* Receiving: what the caller of begin has got; NULL: nothing. */
-	const struct iovec *given;
-	int given_count;
 };
 
 struct ob_net_port {
@@ -71,6 +73,12 @@ struct ob_net_port {
 	struct virtio_net_config config;
 	uint64_t features;		/* that the driver has accepted */
 	uint32_t frame_most;		/* bytes of the largest frame to receive, with its header */
+	/*
+	 * NULL: the driver takes all frames. Of the thread that receives: a back-end with several
+	 * queues has the host adapt its frames, and does not call ob_net_receive().
+	 */
+	struct ob_net_segments *segments;
+	uint64_t dropped;		/* frames that the driver cannot get; atomic */
 	uint32_t config_interrupt;	/* 0: the driver has none */
 	bool running;			/* from start to reset; atomic */
 	bool stopping;			/* the back-end is being closed; atomic */
@@ -112,20 +120,11 @@ static void report_if_broken(struct ob_net_port *port, struct ob_virtqueue *ring
 
 /* ---- sending --------------------------------------------------------------- */
 
-static size_t total(const struct iovec *pieces, int count)
-{
-	size_t sum = 0;
-
-	while (count--)
-		sum += pieces[count].iov_len;
-	return sum;
-}
-
 static void send_one(struct ob_net_port *port, unsigned int pair,
 		     const struct ob_virtqueue_chain *chain)
 {
 	struct ob_net_backend *backend = port->backend;
-	size_t length = total(chain->pieces, chain->readable);
+	size_t length = ob_net_pieces_length(chain->pieces, chain->readable);
 
 	if (length < OB_NET_HEADER_BYTES + 14 || length > OB_NET_FRAME_MOST)
 		return;
@@ -199,40 +198,82 @@ static bool enter_ram(struct ob_net_port *port, struct queue *queue)
 	return false;
 }
 
-/* False: the pieces do not fit, or the header would be in two of them. */
-static bool add_buffer(struct queue *queue, const struct ob_virtqueue_chain *chain)
+static bool is_merging(const struct ob_net_port *port)
+{
+	return port->features & BIT(VIRTIO_NET_F_MRG_RXBUF);
+}
+
+/* The header would be in two pieces, or there are more pieces than any frame has. */
+static bool is_odd(const struct ob_virtqueue_chain *chain)
+{
+	int count = chain->count - chain->readable;
+
+	return !count || count > OB_NET_PIECES_MOST ||
+	       chain->pieces[chain->readable].iov_len < OB_NET_HEADER_BYTES;
+}
+
+static bool has_place(const struct queue *queue, const struct ob_virtqueue_chain *chain)
+{
+	return queue->piece_count + chain->count - chain->readable <= OB_NET_PIECES_MOST;
+}
+
+static void add_buffer(struct queue *queue, const struct ob_virtqueue_chain *chain)
 {
 	struct iovec *pieces = queue->pieces + queue->piece_count;
 	int count = chain->count - chain->readable;
 	struct buffer *buffer = &queue->buffers[queue->buffer_count];
 
-	if (!count || queue->buffer_count == BUFFERS_MOST ||
-	    queue->piece_count + count > OB_NET_PIECES_MOST ||
-	    chain->pieces[chain->readable].iov_len < OB_NET_HEADER_BYTES)
-		return false;
 	memcpy(pieces, chain->pieces + chain->readable, (size_t)count * sizeof(*pieces));
-	*buffer = (struct buffer){ chain->head, count, (uint32_t)total(pieces, count) };
+	*buffer = (struct buffer){
+		chain->head, count, (uint32_t)ob_net_pieces_length(pieces, count)
+	};
 	queue->buffer_count++;
 	queue->piece_count += count;
 	queue->room += buffer->length;
-	return true;
 }
 
-/* Takes buffers until there is room for `size` bytes. False: there are too few. */
-static bool make_room(struct ob_net_port *port, struct queue *queue, size_t size)
+/* Without merged buffers, a frame is in one. */
+static bool takes_more(const struct ob_net_port *port, const struct queue *queue)
+{
+	return queue->buffer_count < (is_merging(port) ? BUFFERS_MOST : 1);
+}
+
+/* The driver has no descriptor left for another buffer. */
+static bool has_all(const struct queue *queue)
+{
+	return queue->buffer_count == queue->ring.size || queue->piece_count >= queue->ring.size;
+}
+
+/* Is there room for a frame: now, later, or never, because no frame gets so many buffers? */
+enum room { ROOM, NOT_YET, NEVER };
+
+/* Takes buffers until there is room for `size` bytes. */
+static enum room make_room(struct ob_net_port *port, struct queue *queue, size_t size)
 {
 	struct ob_virtqueue_chain chain;
 
 	if (size > port->frame_most)
 		size = port->frame_most;
-	while (queue->room < size && ob_virtqueue_take(&queue->ring, &chain)) {
-		if (!add_buffer(queue, &chain)) {
-			queue->ring.broken = true;
+	while (queue->room < size && queue->ring.memory && !queue->ring.broken) {
+		if (!takes_more(port, queue))
+			return NEVER;
+		if (!ob_virtqueue_take(&queue->ring, &chain)) {
+			if (has_all(queue))
+				return NEVER;
 			break;
+		}
+		if (is_odd(&chain)) {
+			queue->ring.broken = true;
+		} else if (!has_place(queue, &chain)) {
+			/* The buffer is for the next frame. */
+			queue->ring.taken--;
+			return NEVER;
+		} else {
+			add_buffer(queue, &chain);
 		}
 	}
 	report_if_broken(port, &queue->ring);
-	return queue->room >= size;
+	return queue->room >= size ? ROOM : NOT_YET;
 }
 
 int ob_net_receive_begin(struct ob_net_port *port, unsigned int index, size_t size,
@@ -242,13 +283,11 @@ int ob_net_receive_begin(struct ob_net_port *port, unsigned int index, size_t si
 
 	if (!enter_ram(port, queue))
 		return 0;
-	if (!make_room(port, queue, size)) {
+	if (make_room(port, queue, size) == NOT_YET) {
 		leave_ram(queue);
 		return 0;
 	}
 	memcpy(pieces, queue->pieces, (size_t)queue->piece_count * sizeof(*pieces));
-	queue->given = pieces;
-	queue->given_count = queue->piece_count;
 	return queue->piece_count;
 }
 
@@ -275,76 +314,161 @@ static int return_buffers(struct queue *queue, size_t length)
 	return count;
 }
 
+/* The first buffers contain a frame: the driver gets them. */
+static void complete(struct ob_net_port *port, struct queue *queue, size_t length)
+{
+	struct virtio_net_hdr_v1 *header = queue->pieces[0].iov_base;
+
+	if (port->capture)
+		ob_net_pcap_frame(port->capture, false, queue->pieces, queue->piece_count, length);
+	header->num_buffers = (uint16_t)return_buffers(queue, length);
+	ob_virtqueue_publish(&queue->ring);
+}
+
 void ob_net_receive_end(struct ob_net_port *port, unsigned int index, size_t length)
 {
 	struct queue *queue = receive_queue(port, index);
-	struct virtio_net_hdr_v1 *header = queue->given[0].iov_base;
 
-	if (length > OB_NET_HEADER_BYTES) {
-		if (port->capture)
-			ob_net_pcap_frame(port->capture, false, queue->given, queue->given_count,
-					  length);
-		header->num_buffers = (uint16_t)return_buffers(queue, length);
-		ob_virtqueue_publish(&queue->ring);
-	}
+	if (length > OB_NET_HEADER_BYTES)
+		complete(port, queue, length);
 	leave_ram(queue);
 }
 
 void ob_net_receive_flush(struct ob_net_port *port, unsigned int index)
 {
 	struct queue *queue = receive_queue(port, index);
+	uint32_t number = 0;
 
 	if (!enter_ram(port, queue))
 		return;
-	/* A reset waits for this thread, so that the number is still the queue's. */
 	if (ob_virtqueue_wants_interrupt(&queue->ring))
-		interrupt(port, queue->ring.interrupt);
+		number = queue->ring.interrupt;
+	/* A reset waits for this thread, so that the number is still the queue's. */
+	if (number && !port->driver.interrupt)
+		interrupt(port, number);
 	leave_ram(queue);
+	/* A stranger's interrupt may block. */
+	if (number && port->driver.interrupt)
+		interrupt(port, number);
 }
 
-static void copy_pieces(const struct iovec *to, const struct iovec *from, int count)
+/* Copies a frame into buffers. -ENOBUFS: there are too few now. -EMSGSIZE: it never fits. */
+static int place(struct ob_net_port *port, struct queue *queue, const struct iovec *pieces,
+		 int count)
 {
-	size_t at = 0;
+	size_t length = ob_net_pieces_length(pieces, count);
+	enum room room;
 
-	for (int i = 0; i < count; i++) {
-		const char *bytes = from[i].iov_base;
-		size_t left = from[i].iov_len;
+	if (length > port->frame_most)
+		return -EMSGSIZE;
+	room = make_room(port, queue, length);
+	if (room != ROOM)
+		return room == NEVER ? -EMSGSIZE : -ENOBUFS;
+	if (!ob_net_pieces_copy(queue->pieces, queue->piece_count, pieces, count))
+		return -EMSGSIZE;
+	complete(port, queue, length);
+	return 0;
+}
 
-		while (left) {
-			size_t part = to->iov_len - at < left ? to->iov_len - at : left;
+static void drop(struct ob_net_port *port)
+{
+	__atomic_add_fetch(&port->dropped, 1, __ATOMIC_RELAXED);
+}
 
-			memcpy((char *)to->iov_base + at, bytes, part);
-			bytes += part;
-			left -= part;
-			at += part;
-			if (at == to->iov_len) {
-				to++;
-				at = 0;
-			}
+/* Places what is left of a frame that was cut. -ENOBUFS: not all of it. */
+static int place_rest(struct ob_net_port *port, struct queue *queue)
+{
+	struct ob_net_segments *segments = port->segments;
+
+	while (ob_net_segments_left(segments)) {
+		struct iovec pieces[OB_NET_SEGMENT_PIECES];
+		int result;
+
+		ob_net_segments_get(segments, pieces);
+		result = place(port, queue, pieces, OB_NET_SEGMENT_PIECES);
+		if (result == -ENOBUFS)
+			return result;
+		if (result) {
+			/* The others are no smaller, but for the last one. */
+			drop(port);
+			ob_net_segments_drop(segments);
+		} else {
+			ob_net_segments_advance(segments);
 		}
 	}
+	return 0;
 }
 
-int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
+/* The frame as it is, if the driver has accepted all that it needs. -EMSGSIZE: it has not. */
+static int place_whole(struct ob_net_port *port, struct queue *queue, const struct iovec *pieces,
+		       int count)
+{
+	struct virtio_net_hdr_v1 header;
+	struct iovec checked[1 + OB_NET_PIECES_MOST] = { { &header, sizeof(header) } };
+
+	/* The sender may change the frame meanwhile: its header is read once. */
+	ob_net_pieces_copy(checked, 1, pieces, count);
+	if (!ob_net_header_fits(port->features, &header, ob_net_pieces_length(pieces, count)))
+		return -EMSGSIZE;
+	count = ob_net_pieces_skip(pieces, count, sizeof(header), checked + 1);
+	return place(port, queue, checked, count + 1);
+}
+
+static int place_adapted(struct ob_net_port *port, struct queue *queue, const struct iovec *pieces,
+			 int count)
+{
+	int result = place_rest(port, queue);
+
+	if (!result)
+		result = place_whole(port, queue, pieces, count);
+	if (result != -EMSGSIZE)
+		return result;
+	if (!ob_net_segments_begin(port->segments, pieces, count))
+		return -EMSGSIZE;
+	/* The frame is copied. Those that have no room now come before the next one. */
+	place_rest(port, queue);
+	return 0;
+}
+
+int ob_net_receive(struct ob_net_port *port, unsigned int index, const struct iovec *pieces,
 		   int count)
 {
-	struct iovec room[OB_NET_PIECES_MOST];
-	size_t length = total(pieces, count);
-	int rooms;
+	struct queue *queue = receive_queue(port, index);
+	size_t length = ob_net_pieces_length(pieces, count);
+	int result;
 
-	if (length <= OB_NET_HEADER_BYTES || length > OB_NET_FRAME_MOST)
+	if (length <= OB_NET_HEADER_BYTES || length > OB_NET_FRAME_MOST ||
+	    count > OB_NET_PIECES_MOST)
 		return 0;
-	rooms = ob_net_receive_begin(port, queue, length, room);
-	if (!rooms)
+	if (!enter_ram(port, queue))
 		return -ENOBUFS;
-	/* A frame that is larger than the driver takes is dropped. */
-	if (length > total(room, rooms)) {
-		ob_net_receive_end(port, queue, 0);
-		return 0;
-	}
-	copy_pieces(room, pieces, count);
-	ob_net_receive_end(port, queue, length);
+	if (port->segments)
+		result = place_adapted(port, queue, pieces, count);
+	else
+		result = place(port, queue, pieces, count);
+	leave_ram(queue);
+	if (result != -EMSGSIZE)
+		return result;
+	drop(port);
 	return 0;
+}
+
+int ob_net_receive_rest(struct ob_net_port *port, unsigned int index)
+{
+	struct queue *queue = receive_queue(port, index);
+	int result = 0;
+
+	if (!enter_ram(port, queue))
+		return 0;
+	if (port->segments && ob_net_segments_left(port->segments))
+		result = place_rest(port, queue) ? -ENOBUFS : 1;
+	leave_ram(queue);
+	return result;
+}
+
+uint64_t ob_net_port_dropped(const struct ob_net_port *port)
+{
+	return __atomic_load_n(&port->dropped, __ATOMIC_RELAXED);
 }
 
 /* Is there room for a frame? If not, the kernel notifies the device of the next buffer. */
@@ -355,7 +479,7 @@ static bool has_room(struct ob_net_port *port, struct queue *queue, size_t size)
 	if (!enter_ram(port, queue))
 		return false;
 	do {
-		found = make_room(port, queue, size);
+		found = make_room(port, queue, size) != NOT_YET;
 	} while (!found && ob_virtqueue_ask_notify(&queue->ring));
 	leave_ram(queue);
 	return found;
@@ -421,26 +545,55 @@ static void net_read(struct ob_virtio_device *device, uint32_t offset, void *byt
 	memcpy(bytes, (const char *)&port_of(device)->config + offset, size);
 }
 
-/* The kernel's driver accepts both features whenever they are on offer. */
-#define NEEDED (BIT(VIRTIO_F_VERSION_1) | BIT(VIRTIO_NET_F_MRG_RXBUF))
+/* On offer besides what the back-end offers. The kernel's driver accepts all of it. */
+#define OFFERED (BIT(VIRTIO_F_VERSION_1) | BIT(VIRTIO_NET_F_MRG_RXBUF))
 
 #define LARGE_RECEIVE (BIT(VIRTIO_NET_F_GUEST_TSO4) | BIT(VIRTIO_NET_F_GUEST_TSO6) | \
-		       BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6))
+		       BIT(VIRTIO_NET_F_GUEST_USO4) | BIT(VIRTIO_NET_F_GUEST_USO6) | \
+		       BIT(VIRTIO_NET_F_GUEST_UFO))
+#define RECEIVE (LARGE_RECEIVE | BIT(VIRTIO_NET_F_GUEST_CSUM) | BIT(VIRTIO_NET_F_GUEST_ECN) | \
+		 BIT(VIRTIO_NET_F_MRG_RXBUF))
+
+/* A driver that accepts large frames without partial checksums gets neither. */
+static uint64_t consistent(uint64_t features)
+{
+	if (!(features & BIT(VIRTIO_NET_F_GUEST_CSUM)))
+		features &= ~LARGE_RECEIVE;
+	return features;
+}
+
+/* The kernel of this process gets frames as they are, if it has accepted all that is on offer. */
+static int prepare_segments(struct ob_net_port *port)
+{
+	bool is_needed = port->driver.memory || port->device.info.features & RECEIVE &
+						~port->features;
+
+	if (is_needed && !port->segments)
+		port->segments = malloc(sizeof(*port->segments));
+	if (!is_needed)
+		return 0;
+	if (!port->segments)
+		return -ENOMEM;
+	ob_net_segments_drop(port->segments);
+	return 0;
+}
 
 static int net_features(struct ob_virtio_device *device, uint64_t features)
 {
 	struct ob_net_port *port = port_of(device);
 	struct ob_net_backend *backend = port->backend;
 	uint32_t mtu = backend->mtu ? backend->mtu : 1500;
+	int error;
 
-	if ((features & NEEDED) != NEEDED)
+	if (!(features & BIT(VIRTIO_F_VERSION_1)))
 		return -EINVAL;
-	port->features = features;
-	port->frame_most = features & LARGE_RECEIVE ? OB_NET_FRAME_MOST
-						    : OB_NET_HEADER_BYTES + 18 + mtu;
-	if (!backend->operations->set_features)
-		return 0;
-	return backend->operations->set_features(backend, features & backend->offloads);
+	port->features = consistent(features);
+	port->frame_most = port->features & LARGE_RECEIVE ? OB_NET_FRAME_MOST
+							  : OB_NET_HEADER_BYTES + 18 + mtu;
+	error = prepare_segments(port);
+	if (error || !backend->operations->set_features)
+		return error;
+	return backend->operations->set_features(backend, port->features & backend->offloads);
 }
 
 static int net_queue(struct ob_virtio_device *device, uint32_t index,
@@ -535,8 +688,16 @@ static int net_reset(struct ob_virtio_device *device)
 			return -EAGAIN;
 	for (unsigned int i = 0; i < queue_count(port); i++)
 		forget_buffers(&port->queues[i]);
+	if (port->segments)
+		ob_net_segments_drop(port->segments);
 	port->config_interrupt = 0;
 	return 0;
+}
+
+static void free_port(struct ob_net_port *port)
+{
+	free(port->segments);
+	free(port);
 }
 
 /* A client that the halt has left in the kernel sends: the memory stays. */
@@ -560,7 +721,7 @@ static void net_close(struct ob_virtio_device *device)
 	port->backend->operations->close(port->backend);
 	if (port->capture)
 		ob_net_pcap_close(port->capture);
-	free(port);
+	free_port(port);
 }
 
 static void net_forked(struct ob_virtio_device *device)
@@ -570,7 +731,7 @@ static void net_forked(struct ob_virtio_device *device)
 	port->backend->operations->forked(port->backend);
 	if (port->capture)
 		ob_net_pcap_forked(port->capture);
-	free(port);
+	free_port(port);
 }
 
 static const struct ob_virtio_operations net_operations = {
@@ -597,7 +758,7 @@ static int choose_mac(struct ob_host *host, uint8_t mac[6])
 static void describe(struct ob_net_port *port)
 {
 	const struct ob_net_backend *backend = port->backend;
-	uint64_t features = NEEDED | backend->offloads | BIT(VIRTIO_RING_F_EVENT_IDX) |
+	uint64_t features = OFFERED | backend->offloads | BIT(VIRTIO_RING_F_EVENT_IDX) |
 			    BIT(VIRTIO_RING_F_INDIRECT_DESC) | BIT(VIRTIO_NET_F_MAC) |
 			    BIT(VIRTIO_NET_F_STATUS);
 

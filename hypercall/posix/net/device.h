@@ -37,6 +37,9 @@ void ob_net_port_set_driver(struct ob_net_port *port, const struct ob_net_driver
  */
 void ob_net_port_set_base(struct ob_net_port *port, unsigned int index, uint16_t taken);
 
+/* Frames that the driver could not get: too large for it, or not what their headers say. */
+uint64_t ob_net_port_dropped(const struct ob_net_port *port);
+
 /* Frees a port that never became a device. */
 void ob_net_port_free(struct ob_net_port *port);
 

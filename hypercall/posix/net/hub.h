@@ -148,6 +148,7 @@ struct ob_hub {
 	uint64_t present;		/* a bit for each peer */
 	struct ob_hub_peer *retired;
 	bool look_soon;			/* the last look at the file left something to do */
+	bool has_rest;			/* the kernel has got a part of a frame */
 	uint32_t changes_seen;
 	uint64_t last_look;		/* at the file, in nanoseconds */
 	struct ob_spin spin;

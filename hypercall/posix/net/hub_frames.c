@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "hub.h"
+#include "pieces.h"
 
 #define ALIGNMENT 64ul
 #define RECORD_HEADER 8ul
@@ -149,15 +150,6 @@ static bool peek(const struct iovec *pieces, int count, void *bytes, size_t size
 	return !size;
 }
 
-static size_t total(const struct iovec *pieces, int count)
-{
-	size_t length = 0;
-
-	for (int i = 0; i < count; i++)
-		length += pieces[i].iov_len;
-	return length;
-}
-
 /* Receivers with a full ring get no frame: that is how a network drops frames. */
 static void flood(struct ob_hub *hub, size_t length, const struct iovec *pieces, int count)
 {
@@ -169,7 +161,7 @@ static int send_frame(struct ob_hub *hub, const struct iovec *pieces, int count)
 {
 	unsigned char start[OB_NET_HEADER_BYTES + 6];
 	const unsigned char *destination = start + OB_NET_HEADER_BYTES;
-	size_t length = total(pieces, count);
+	size_t length = ob_net_pieces_length(pieces, count);
 	int port, error = -ENOTCONN;
 
 	if (length < FRAME_LEAST || length > OB_NET_FRAME_MOST ||
@@ -274,33 +266,23 @@ static uint32_t next_record(struct ob_hub *hub, unsigned int port, const char **
 	return 0;
 }
 
-static void copy_to_pieces(const struct iovec *pieces, const char *from, size_t length)
-{
-	for (; length; pieces++) {
-		size_t part = pieces->iov_len < length ? pieces->iov_len : length;
-
-		memcpy(pieces->iov_base, from, part);
-		from += part;
-		length -= part;
-	}
-}
-
 int ob_hub_take(struct ob_hub *hub, unsigned int port, size_t *length)
 {
-	struct iovec pieces[OB_NET_PIECES_MOST];
 	unsigned char source[6];
+	struct iovec piece;
 	const char *frame;
+	int result;
 
 	*length = next_record(hub, port, &frame);
 	if (!*length)
 		return 0;
-	if (!ob_net_receive_begin(hub->device, 0, *length, pieces))
-		return -ENOBUFS;
-	copy_to_pieces(pieces, frame, *length);
-	memcpy(source, frame + OB_NET_HEADER_BYTES + 6, sizeof(source));
-	set_taken(hub, port, hub->peers[port]->taken + record_size(*length));
 	/* Before the kernel answers. */
+	memcpy(source, frame + OB_NET_HEADER_BYTES + 6, sizeof(source));
 	ob_hub_learn(hub, source, port);
-	ob_net_receive_end(hub->device, 0, *length);
+	piece = (struct iovec){ (void *)frame, *length };
+	result = ob_net_receive(hub->device, 0, &piece, 1);
+	if (result)
+		return result;
+	set_taken(hub, port, hub->peers[port]->taken + record_size(*length));
 	return 1;
 }

@@ -67,6 +67,19 @@ static size_t take_from(struct ob_hub *hub, unsigned int port, bool *received)
 	return result < 0 ? length : 0;
 }
 
+/* The rest of a frame that the kernel gets in parts. Returns the room that it needs, or 0. */
+static size_t take_rest(struct ob_hub *hub, bool *received)
+{
+	int result = ob_net_receive_rest(hub->device, 0);
+
+	hub->has_rest = result < 0;
+	if (result) {
+		*received = true;
+		ob_net_receive_flush(hub->device, 0);
+	}
+	return result < 0 ? OB_NET_FRAME_MOST : 0;
+}
+
 static size_t take_all(struct ob_hub *hub, bool *received)
 {
 	size_t lacking = 0;
@@ -75,7 +88,7 @@ static size_t take_all(struct ob_hub *hub, bool *received)
 		return 0;
 	for (uint64_t rest = hub->present; rest && !lacking; rest &= rest - 1)
 		lacking = take_from(hub, (unsigned int)__builtin_ctzll(rest), received);
-	return lacking;
+	return lacking ? lacking : take_rest(hub, received);
 }
 
 /* ---- ports ------------------------------------------------------------------- */
@@ -115,6 +128,8 @@ static bool has_work(struct ob_hub *hub)
 		return true;
 	if (!__atomic_load_n(&hub->receiving, __ATOMIC_ACQUIRE))
 		return false;
+	if (hub->has_rest)
+		return true;
 	for (uint64_t rest = hub->present; rest; rest &= rest - 1)
 		if (ob_hub_has_frame(hub, (unsigned int)__builtin_ctzll(rest)))
 			return true;

@@ -14,6 +14,7 @@
 #include "pcap_write.h"
 #include "pcapng.h"
 #include "raw.h"
+#include "shared_fd.h"
 
 #define BUFFER_BYTES (512ul << 10)
 /* A block of the largest frame. */
@@ -163,6 +164,19 @@ void ob_pcap_write_statistics(struct ob_pcap_writer *writer, uint64_t begin_time
 
 /* ---- the file ------------------------------------------------------------- */
 
+/* A FIFO is opened again, so that its flags are our own: ../shared_fd.h. */
+static int open_number(unsigned int number)
+{
+	struct stat status;
+	char path[40];
+	int fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%u", number);
+	if (!fstat((int)number, &status) && S_ISFIFO(status.st_mode))
+		fd = raw_open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+	return fd < 0 ? raw_dup((int)number) : fd;
+}
+
 static int open_path(const char *path)
 {
 	unsigned int number;
@@ -170,7 +184,7 @@ static int open_path(const char *path)
 	int fd;
 
 	if (sscanf(path, "fd:%u%c", &number, &end) == 1)
-		fd = raw_dup((int)number);
+		fd = open_number(number);
 	else
 		/* Captures contain other people's data. */
 		fd = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
@@ -220,6 +234,16 @@ static bool wait_for_reader(const struct ob_pcap_writer *writer, const bool *is_
 	return false;
 }
 
+static ssize_t write_now(const struct ob_pcap_writer *writer, const unsigned char *bytes,
+			 size_t count)
+{
+	struct iovec piece = { (void *)bytes, count };
+
+	if (writer->is_file)
+		return raw_write(writer->fd, bytes, count);
+	return ob_shared_write(writer->fd, &piece, 1);
+}
+
 static ssize_t write_some(struct ob_pcap_writer *writer, const unsigned char *bytes, size_t count,
 			  const bool *is_ending)
 {
@@ -230,7 +254,7 @@ static ssize_t write_some(struct ob_pcap_writer *writer, const unsigned char *by
 			count = PIPE_BYTES;
 	}
 	for (;;) {
-		ssize_t written = raw_write(writer->fd, bytes, count);
+		ssize_t written = write_now(writer, bytes, count);
 
 		if (written > 0)
 			return written;

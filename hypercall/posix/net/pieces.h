@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A frame in pieces: its length, and the pieces behind its beginning. */
+/* A frame in pieces: its length, the pieces behind its beginning, and copies. */
 #ifndef OUTBOARD_POSIX_NET_PIECES_H
 #define OUTBOARD_POSIX_NET_PIECES_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/uio.h>
 
 static inline size_t ob_net_pieces_length(const struct iovec *pieces, int count)
@@ -33,6 +35,36 @@ static inline int ob_net_pieces_skip(const struct iovec *pieces, int count, size
 		skip = 0;
 	}
 	return kept;
+}
+
+/* False: there is no room for all of it. No byte outside of `to` is written. */
+static inline bool ob_net_pieces_copy(const struct iovec *to, int to_count,
+				      const struct iovec *from, int count)
+{
+	size_t at = 0;
+
+	for (int i = 0; i < count; i++) {
+		const char *bytes = from[i].iov_base;
+		size_t left = from[i].iov_len;
+
+		while (left) {
+			size_t part;
+
+			if (!to_count)
+				return false;
+			part = to->iov_len - at < left ? to->iov_len - at : left;
+			memcpy((char *)to->iov_base + at, bytes, part);
+			bytes += part;
+			left -= part;
+			at += part;
+			if (at == to->iov_len) {
+				to++;
+				to_count--;
+				at = 0;
+			}
+		}
+	}
+	return true;
 }
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "../internal.h"
 #include "../raw.h"
+#include "../shared_fd.h"
 #include "tap.h"
 
 static int transmit(struct ob_net_backend *backend, unsigned int queue,
@@ -25,7 +26,8 @@ static int transmit(struct ob_net_backend *backend, unsigned int queue,
 	ssize_t sent;
 
 	do {
-		sent = raw_writev(fd, pieces, count);
+		sent = tap->is_given ? ob_shared_write(fd, pieces, count)
+				     : raw_writev(fd, pieces, count);
 	} while (sent < 0 && errno == EINTR);
 	return sent < 0 ? -errno : 0;
 }

@@ -301,7 +301,6 @@ static int use_descriptor(const struct opening *opening, unsigned int index, int
 {
 	struct ob_tap_queue *queue = &opening->tap->queues[index];
 	struct ifreq request = { 0 };
-	int flags;
 
 	queue->fd = raw_dup(number);
 	if (queue->fd < 0)
@@ -310,9 +309,6 @@ static int use_descriptor(const struct opening *opening, unsigned int index, int
 		return fail_descriptor(opening, number, -errno, errno == EBADFD ?
 				       "it has no interface; call TUNSETIFF first" :
 				       "it is no tap interface");
-	flags = raw_fcntl(queue->fd, F_GETFL, 0);
-	if (flags < 0 || raw_fcntl(queue->fd, F_SETFL, flags | O_NONBLOCK))
-		return fail_descriptor(opening, number, -errno, strerror(errno));
 	memcpy(opening->tap->name, request.ifr_name, IFNAMSIZ - 1);
 	return check_descriptor(opening, number, &request);
 }

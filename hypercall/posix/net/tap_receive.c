@@ -34,6 +34,7 @@
 #include <sys/eventfd.h>
 
 #include "../raw.h"
+#include "../shared_fd.h"
 #include "deliver.h"
 #include "pieces.h"
 #include "tap.h"
@@ -80,6 +81,13 @@ static bool is_whole(ssize_t length, size_t room, size_t most)
 	return length > (ssize_t)OB_NET_HEADER_BYTES && ((size_t)length < room || room >= most);
 }
 
+static ssize_t read_frame(const struct ob_tap_queue *queue, const struct iovec *pieces, int count)
+{
+	if (queue->tap->is_given)
+		return ob_shared_read(queue->fd, pieces, count);
+	return raw_readv(queue->fd, pieces, count);
+}
+
 /* `any_room`: also if the largest frame does not fit. */
 static enum outcome receive_frame(struct ob_tap_queue *queue, bool any_room, size_t *bytes)
 {
@@ -95,7 +103,7 @@ static enum outcome receive_frame(struct ob_tap_queue *queue, bool any_room, siz
 		ob_net_receive_end(port, queue->number, 0);
 		return NO_ROOM;
 	}
-	length = raw_readv(queue->fd, pieces, count);
+	length = read_frame(queue, pieces, count);
 	ob_net_receive_end(port, queue->number,
 			   is_whole(length, room, most) ? (size_t)length : 0);
 	if (length < 0)

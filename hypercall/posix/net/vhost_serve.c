@@ -4,6 +4,10 @@
  *
  * A thread serves one front-end after the other; others wait in the socket's queue. Nothing of this
  * is a kernel's: servers share a platform of their own, which lends them threads.
+ *
+ * A front-end can make a thread that rings its bell block (bell.h): this one, or that of the port.
+ * If that thread does not come back, the socket serves nobody any more, and memory and descriptors
+ * stay until the process ends. Other sockets go on.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "../raw.h"
+#include "../shared_fd.h"
 #include "hub.h"
 #include "vhost_serve.h"
 
@@ -43,14 +48,25 @@ void ob_serve_say(struct ob_serve *s, const char *format, ...)
 
 /* ---- a front-end -------------------------------------------------------- */
 
-/* The number of an interrupt is that of the queue, plus 1. */
+/*
+ * The server's thread watches the connection. So that it hears of the end, it does not rely on the
+ * front-end to keep the eventfd as it was.
+ */
+void ob_serve_ring(struct ob_serve *s, unsigned int queue)
+{
+	ob_shared_set_nonblocking(s->queues[queue].call.fd);
+	ob_bell_ring(&s->queues[queue].call);
+}
+
+/* The number of an interrupt is that of the queue, plus 1. The hub's thread fills the first one. */
 static void interrupt(void *context, uint32_t number)
 {
 	struct ob_serve *s = context;
-	uint64_t one = 1;
 
-	/* It is no error if the counter is full: the descriptor is readable. */
-	(void)!raw_write(s->queues[number - 1].call, &one, sizeof(one));
+	if (number == 1)
+		ob_bell_ring(&s->queues[0].call);
+	else
+		ob_serve_ring(s, number - 1);
 }
 
 static int open_port(struct ob_serve *s, char *error, size_t size)
@@ -90,7 +106,7 @@ static void forget_front_end(struct ob_serve *s)
 {
 	memset(s->queues, 0, sizeof(s->queues));
 	for (int i = 0; i < OB_SERVE_QUEUES; i++)
-		s->queues[i].kick = s->queues[i].call = -1;
+		s->queues[i].kick = s->queues[i].call.fd = -1;
 	s->protocol = 0;
 	s->has_features = s->enables = false;
 }
@@ -104,6 +120,8 @@ static void serve(struct ob_serve *s)
 		ob_serve_say(s, "the front-end is disconnected: %s", error);
 	} else {
 		ob_serve_front_end(s);
+		if (s->is_stuck)
+			return;
 		close_port(s);
 	}
 	ob_serve_memory_unmap(&s->memory);
@@ -119,7 +137,7 @@ static void work(void *argument)
 {
 	struct ob_serve *s = argument;
 
-	while (!is_stopping(s)) {
+	while (!is_stopping(s) && !s->is_stuck) {
 		struct pollfd fds[] = {
 			{ .fd = s->listener, .events = POLLIN },
 			{ .fd = s->event, .events = POLLIN },
@@ -132,6 +150,12 @@ static void work(void *argument)
 		if (s->socket >= 0)
 			serve(s);
 	}
+	if (s->is_stuck) {
+		shutdown(s->socket, SHUT_RDWR);
+		shutdown(s->listener, SHUT_RDWR);
+	}
+	__atomic_store_n(&s->ended, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(s->host, &s->ended, 1);
 }
 
 /* ---- the listener ------------------------------------------------------- */
@@ -336,16 +360,28 @@ void ob_platform_serve_net_open(const struct ob_serve *s, int socket)
 	ob_hub_open_for(s->hub, socket);
 }
 
-void ob_platform_serve_net_end(struct ob_serve *s)
+/* False: a front-end keeps the thread, or that of the port. */
+static bool end_thread(struct ob_serve *s)
 {
+	struct ob_bell *const bells[OB_SERVE_QUEUES] = { &s->queues[0].call, &s->queues[1].call };
 	uint64_t one = 1;
 
-	if (s->is_started) {
-		__atomic_store_n(&s->stopping, true, __ATOMIC_SEQ_CST);
-		(void)!raw_write(s->event, &one, sizeof(one));
-		ob_host_thread_join(s->host, s->thread);
-		unlink_server(s);
-	}
+	__atomic_store_n(&s->stopping, true, __ATOMIC_SEQ_CST);
+	(void)!raw_write(s->event, &one, sizeof(one));
+	if (!ob_bell_wait(bells, OB_SERVE_QUEUES, s->host, &s->ended))
+		return false;
+	ob_host_thread_join(s->host, s->thread);
+	return !s->is_stuck;
+}
+
+void ob_platform_serve_net_end(struct ob_serve *s)
+{
+	bool is_left = s->is_started && !end_thread(s);
+
 	unlink(s->path);
+	if (is_left)
+		return;
+	if (s->is_started)
+		unlink_server(s);
 	release(s);
 }

@@ -9,6 +9,7 @@
 #ifndef OUTBOARD_POSIX_NET_VHOST_SERVE_H
 #define OUTBOARD_POSIX_NET_VHOST_SERVE_H
 
+#include "bell.h"
 #include "device.h"
 #include "vhost_user.h"
 
@@ -29,7 +30,8 @@ struct ob_serve_queue {
 	uint16_t base;
 	bool has_rings, enabled;
 	struct ob_vhost_rings rings;
-	int kick, call;			/* eventfds; -1: none */
+	int kick;			/* an eventfd; -1: none */
+	struct ob_bell call;		/* open while the queues run */
 	const struct vring_used *used;	/* while the queues run */
 };
 
@@ -43,7 +45,9 @@ struct ob_serve {
 	int opener;			/* a socket of the process that opens files; -1: this one */
 	bool is_started;
 	uint64_t thread;
+	uint32_t ended;			/* the thread is about to end; atomic */
 	bool stopping;			/* atomic */
+	bool is_stuck;			/* a thread of the port rings for ever: all stays */
 	struct ob_serve *next;		/* of this process; vhost_serve.c */
 	/* Of the thread, while a front-end is connected. */
 	int socket;			/* -1: none is */
@@ -55,11 +59,15 @@ struct ob_serve {
 	bool has_features;		/* the front-end has accepted features */
 	bool enables;			/* it enables queues one by one */
 	bool running;
+	bool has_dropped;		/* frames, which the log has */
 };
 
 /* Logs a line about the socket. */
 void ob_serve_say(struct ob_serve *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* Interrupts the front-end's guest. For the server's thread. */
+void ob_serve_ring(struct ob_serve *s, unsigned int queue);
 
 /* vhost_serve_memory.c: maps the regions. NULL, or the reason; then there are none. */
 const char *ob_serve_memory_map(struct ob_serve_memory *memory, const struct ob_vhost_memory *table,

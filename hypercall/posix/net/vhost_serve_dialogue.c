@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "../raw.h"
+#include "../shared_fd.h"
 #include "clock.h"
 #include "vhost_serve.h"
 
@@ -67,12 +68,12 @@ void ob_serve_close_descriptors(struct ob_serve *s)
 {
 	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
 		close_fd(&s->queues[i].kick);
-		close_fd(&s->queues[i].call);
+		close_fd(&s->queues[i].call.fd);
 	}
 	close_fd(&s->socket);
 }
 
-/* Reads and writes of anything else could block. */
+/* ../shared_fd.h knows how an eventfd is used, and of nothing else. */
 static bool is_eventfd(int fd)
 {
 	static const char name[] = "anon_inode:[eventfd]";
@@ -82,14 +83,6 @@ static bool is_eventfd(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	length = readlink(path, target, sizeof(target));
 	return length == (ssize_t)sizeof(name) - 1 && !memcmp(target, name, sizeof(name) - 1);
-}
-
-/* Other owners of the eventfd see the change, too: an eventfd of vhost-user never blocks. */
-static bool make_nonblocking(int fd)
-{
-	int flags = raw_fcntl(fd, F_GETFL, 0);
-
-	return flags >= 0 && !raw_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
 /* ---- receiving ---------------------------------------------------------- */
@@ -198,6 +191,15 @@ static const char *answer_number(struct ob_serve *s, const struct message *messa
 
 /* ---- the queues --------------------------------------------------------- */
 
+/* No thread of the hub uses a queue any more, or its descriptors. False: one still does. */
+static bool silence(struct ob_serve *s)
+{
+	for (int i = 0; i < OB_SERVE_QUEUES; i++)
+		if (!ob_bell_silence(&s->queues[i].call, s->host))
+			return false;
+	return true;
+}
+
 static void stop(struct ob_serve *s)
 {
 	if (!s->running)
@@ -205,6 +207,7 @@ static void stop(struct ob_serve *s)
 	/* A thread of the hub copies a frame. */
 	while (s->device->operations->reset(s->device) == -EAGAIN)
 		ob_host_thread_yield(s->host);
+	s->is_stuck = !silence(s);
 	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
 		struct ob_serve_queue *queue = &s->queues[i];
 
@@ -231,7 +234,7 @@ static bool set_queue(struct ob_serve *s, unsigned int index)
 	struct ob_serve_queue *queue = &s->queues[index];
 	struct ob_virtio_queue from = {
 		.size = queue->size,
-		.interrupt = queue->call >= 0 ? index + 1 : 0,
+		.interrupt = queue->call.fd >= 0 ? index + 1 : 0,
 	};
 	struct ob_virtqueue checked;
 
@@ -246,18 +249,24 @@ static bool set_queue(struct ob_serve *s, unsigned int index)
 	return true;
 }
 
-/* The device looks at each queue once: there may be buffers already. */
+/*
+ * Both sides look at each queue once: there may be buffers already, and a thread of the hub may
+ * have come with an interrupt while the queues were stopped.
+ */
 static const char *start_if_complete(struct ob_serve *s)
 {
-	if (s->running || !is_complete(s))
+	if (s->running || s->is_stuck || !is_complete(s))
 		return NULL;
 	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
 		if (!set_queue(s, i))
 			return "a queue is outside of its memory, or has a wrong size";
 	s->device->operations->start(s->device, 0);
 	s->running = true;
-	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
+	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++) {
+		ob_bell_open(&s->queues[i].call);
+		ob_serve_ring(s, i);
 		s->device->operations->notify(s->device, i);
+	}
 	return NULL;
 }
 
@@ -292,6 +301,8 @@ static enum result set_memory(struct ob_serve *s, const struct message *message)
 	    message->header.size != offsetof(struct ob_vhost_memory, regions[table->count]))
 		return REFUSED;
 	stop(s);
+	if (s->is_stuck)
+		return DONE;
 	fault = ob_serve_memory_map(&s->memory, table, message->fds);
 	if (fault)
 		ob_serve_say(s, "%s", fault);
@@ -304,9 +315,11 @@ static enum result set_descriptor(struct ob_serve *s, struct message *message, i
 	bool has_none = message->payload.number & OB_VHOST_NO_DESCRIPTOR;
 
 	if (message->fd_count != !has_none ||
-	    (!has_none && (!is_eventfd(message->fds[0]) || !make_nonblocking(message->fds[0]))))
+	    (!has_none && !is_eventfd(message->fds[0])))
 		return REFUSED;
 	stop(s);
+	if (s->is_stuck)
+		return DONE;
 	close_fd(fd);
 	if (!has_none) {
 		*fd = message->fds[0];
@@ -412,7 +425,7 @@ static enum result carry_out_on_queue(struct ob_serve *s, struct message *messag
 	case OB_VHOST_SET_VRING_KICK:
 		return set_descriptor(s, message, &queue->kick);
 	case OB_VHOST_SET_VRING_CALL:
-		return set_descriptor(s, message, &queue->call);
+		return set_descriptor(s, message, &queue->call.fd);
 	case OB_VHOST_SET_VRING_ERR:
 		return DONE;
 	default:
@@ -489,18 +502,35 @@ static const char *take_message(struct ob_serve *s)
 
 static void take_kick(struct ob_serve *s, unsigned int index)
 {
-	uint64_t count;
-
-	(void)!raw_read(s->queues[index].kick, &count, sizeof(count));
+	ob_shared_event_clear(s->queues[index].kick);
 	if (s->running)
 		s->device->operations->notify(s->device, index);
+}
+
+/* The first time at once, and the number at the end. */
+static void report_dropped(struct ob_serve *s, bool is_end)
+{
+	unsigned long long dropped = ob_net_port_dropped(s->port);
+
+	if (dropped && (is_end || !s->has_dropped))
+		ob_serve_say(s, "%llu frames to the front-end are dropped: they are larger than "
+			     "its buffers, or not what their headers say", dropped);
+	s->has_dropped = dropped;
+}
+
+static void take_events(struct ob_serve *s, const struct pollfd kicks[OB_SERVE_QUEUES])
+{
+	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
+		if (kicks[i].revents)
+			take_kick(s, i);
+	report_dropped(s, false);
 }
 
 void ob_serve_front_end(struct ob_serve *s)
 {
 	const char *fault = NULL;
 
-	while (!fault && !is_stopping(s)) {
+	while (!fault && !is_stopping(s) && !s->is_stuck) {
 		struct pollfd fds[2 + OB_SERVE_QUEUES] = {
 			{ .fd = s->socket, .events = POLLIN },
 			{ .fd = s->event, .events = POLLIN },
@@ -510,13 +540,15 @@ void ob_serve_front_end(struct ob_serve *s)
 			fds[2 + i] = (struct pollfd){ .fd = s->queues[i].kick, .events = POLLIN };
 		if (raw_ppoll(fds, 2 + OB_SERVE_QUEUES, NULL) < 0)
 			continue;
-		for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
-			if (fds[2 + i].revents)
-				take_kick(s, i);
+		take_events(s, fds + 2);
 		if (fds[0].revents)
 			fault = take_message(s);
 	}
 	if (fault && *fault)
 		ob_serve_say(s, "the front-end is disconnected: %s", fault);
 	stop(s);
+	report_dropped(s, true);
+	if (s->is_stuck)
+		ob_serve_say(s, "the front-end keeps its eventfd full: nobody is served here until "
+			     "the program ends");
 }

@@ -8,6 +8,9 @@
  * interrupts. The control queue alone is served here. Both descriptors of a queue live as long as
  * the device: a notification is never lost while the back-end is away.
  *
+ * A write to `kick` blocks if the back-end wants that (bell.h). So a thread that notifies, with a
+ * vCPU, sets a bit of `kicks`, and the thread of the device rings.
+ *
  * One thread talks to the back-end:
  *
  *   state	the back-end	leaves by
@@ -34,8 +37,10 @@
 
 #include "../raw.h"
 #include "../regions.h"
+#include "../shared_fd.h"
 #include "../virtio.h"
 #include "../virtqueue.h"
+#include "bell.h"
 #include "clock.h"
 #include "control.h"
 #include "deliver.h"
@@ -67,7 +72,8 @@ enum state { AWAY, IDLE, STARTED };
 struct queue {
 	struct ob_virtqueue ring;	/* `returned`: what a thread that polls has seen */
 	uint64_t addresses[3];		/* of descriptors, available and used; the kernel's own */
-	int kick, call;			/* eventfds */
+	struct ob_bell kick;		/* open from the start */
+	int call;			/* an eventfd */
 	uint16_t announced;		/* entry for which a thread that polls has interrupted */
 	bool enabled;			/* that the back-end knows */
 };
@@ -91,14 +97,19 @@ struct vhost_user {
 	struct ob_virtqueue_memory ram;	/* of all queues */
 	struct ob_virtqueue control;
 	struct queue queues[QUEUES_MOST];
-	int event;			/* an eventfd that wakes the thread */
+	uint32_t kicks;			/* a bit for each queue that the driver notified; atomic */
+	int kicked;			/* an eventfd that wakes the thread for `kicks` */
+	int event;			/* the same for all else */
 	uint64_t thread;
+	uint32_t ended;			/* the thread is about to end; atomic */
 	/* Of the thread. */
 	struct ob_vhost_session session;
 	enum state state;
 	uint64_t pause;			/* before the next try to connect */
 	char reported[OB_VHOST_REASON_BYTES];
 };
+
+_Static_assert(QUEUES_MOST <= 32, "kicks has a bit for each");
 
 static struct vhost_user *vhost_of(struct ob_virtio_device *device)
 {
@@ -126,13 +137,6 @@ static void event_set(int fd)
 	uint64_t one = 1;
 
 	(void)!raw_write(fd, &one, sizeof(one));
-}
-
-static void event_clear(int fd)
-{
-	uint64_t count;
-
-	(void)!raw_read(fd, &count, sizeof(count));
 }
 
 static void interrupt(struct vhost_user *v, uint32_t number)
@@ -235,7 +239,7 @@ static struct ob_vhost_queue describe_queue(struct vhost_user *v, unsigned int i
 		},
 		.size = queue->ring.size,
 		.base = used_index(queue),
-		.kick = queue->kick,
+		.kick = queue->kick.fd,
 		.call = queue->call,
 		.enabled = queue->enabled,
 	};
@@ -269,7 +273,7 @@ static void start_queues(struct vhost_user *v)
 	}
 	store(&v->has_queues, true);
 	for (unsigned int i = 0; i < queue_count(v); i++)
-		event_set(v->queues[i].kick);
+		ob_bell_ring(&v->queues[i].kick);
 	interrupt_all(v);
 }
 
@@ -341,11 +345,19 @@ static void follow(struct vhost_user *v)
 /* The back-end has used entries: interrupts, unless a thread that polls has done it already. */
 static void take_call(struct vhost_user *v, struct queue *queue)
 {
-	event_clear(queue->call);
+	ob_shared_event_clear(queue->call);
 	if (v->state != STARTED)
 		return;
 	if (used_index(queue) != __atomic_load_n(&queue->announced, __ATOMIC_SEQ_CST))
 		interrupt(v, queue->ring.interrupt);
+}
+
+static void ring_kicks(struct vhost_user *v)
+{
+	uint32_t kicks = __atomic_exchange_n(&v->kicks, 0, __ATOMIC_SEQ_CST);
+
+	for (; kicks; kicks &= kicks - 1)
+		ob_bell_ring(&v->queues[__builtin_ctz(kicks)].kick);
 }
 
 /* Without a request the back-end sends nothing: it has closed the connection, or is not right. */
@@ -364,7 +376,7 @@ static void take_message(struct vhost_user *v)
 /* Sleeps until there is work. */
 static void rest(struct vhost_user *v)
 {
-	struct pollfd fds[2 + QUEUES_MOST];
+	struct pollfd fds[3 + QUEUES_MOST];
 	unsigned int count = queue_count(v);
 	struct timespec pause = {
 		.tv_sec = (time_t)(v->pause / NSEC_PER_SEC),
@@ -373,14 +385,19 @@ static void rest(struct vhost_user *v)
 
 	fds[0] = (struct pollfd){ .fd = v->event, .events = POLLIN };
 	fds[1] = (struct pollfd){ .fd = v->session.socket, .events = POLLIN };
+	fds[2] = (struct pollfd){ .fd = v->kicked, .events = POLLIN };
 	for (unsigned int i = 0; i < count; i++)
-		fds[2 + i] = (struct pollfd){ .fd = v->queues[i].call, .events = POLLIN };
-	if (raw_ppoll(fds, 2 + count, v->state == AWAY ? &pause : NULL) <= 0)
+		fds[3 + i] = (struct pollfd){ .fd = v->queues[i].call, .events = POLLIN };
+	if (raw_ppoll(fds, 3 + count, v->state == AWAY ? &pause : NULL) <= 0)
 		return;
 	if (fds[0].revents)
-		event_clear(v->event);
+		ob_shared_event_clear(v->event);
+	if (fds[2].revents) {
+		ob_shared_event_clear(v->kicked);
+		ring_kicks(v);
+	}
 	for (unsigned int i = 0; i < count; i++)
-		if (fds[2 + i].revents)
+		if (fds[3 + i].revents)
 			take_call(v, &v->queues[i]);
 	if (fds[1].revents)
 		take_message(v);
@@ -399,6 +416,8 @@ static void work(void *argument)
 	if (v->state == STARTED)
 		stop_queues(v);
 	ob_vhost_close(&v->session);
+	__atomic_store_n(&v->ended, 1, __ATOMIC_SEQ_CST);
+	ob_host_wake(v->host, &v->ended, 1);
 }
 
 /* ---- the calls of the kernel -------------------------------------------- */
@@ -479,6 +498,13 @@ static void control_all(struct vhost_user *v)
 					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
+static void notify_back_end(struct vhost_user *v, uint32_t index)
+{
+	/* A bit that is there already has woken the thread. */
+	if (!__atomic_fetch_or(&v->kicks, 1u << index, __ATOMIC_SEQ_CST))
+		event_set(v->kicked);
+}
+
 static void notify(struct ob_virtio_device *device, uint32_t index)
 {
 	struct vhost_user *v = vhost_of(device);
@@ -487,7 +513,7 @@ static void notify(struct ob_virtio_device *device, uint32_t index)
 	if (is_control(v, index))
 		control_all(v);
 	else
-		event_set(v->queues[index].kick);
+		notify_back_end(v, index);
 	__atomic_sub_fetch(&v->notifying, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -497,6 +523,8 @@ static int reset(struct ob_virtio_device *device)
 
 	store(&v->running, false);
 	event_set(v->event);
+	for (unsigned int i = 0; i < queue_count(v); i++)
+		ob_bell_release(&v->queues[i].kick);
 	if (load(&v->in_ram) || load(&v->in_poll) ||
 	    __atomic_load_n(&v->control_calls, __ATOMIC_SEQ_CST))
 		return -EAGAIN;
@@ -536,15 +564,32 @@ static void release(struct vhost_user *v)
 {
 	ob_vhost_close(&v->session);
 	for (unsigned int i = 0; i < QUEUES_MOST; i++) {
-		if (v->queues[i].kick >= 0)
-			raw_close(v->queues[i].kick);
+		if (v->queues[i].kick.fd >= 0)
+			raw_close(v->queues[i].kick.fd);
 		if (v->queues[i].call >= 0)
 			raw_close(v->queues[i].call);
 	}
 	if (v->event >= 0)
 		raw_close(v->event);
+	if (v->kicked >= 0)
+		raw_close(v->kicked);
 	free(v->path);
 	free(v);
+}
+
+/* False: the back-end keeps the thread. */
+static bool end_thread(struct vhost_user *v)
+{
+	struct ob_bell *bells[QUEUES_MOST];
+
+	for (unsigned int i = 0; i < queue_count(v); i++)
+		bells[i] = &v->queues[i].kick;
+	store(&v->stopping, true);
+	event_set(v->event);
+	if (!ob_bell_wait(bells, queue_count(v), v->host, &v->ended))
+		return false;
+	ob_host_thread_join(v->host, v->thread);
+	return true;
 }
 
 /* A client that the halt has left in the kernel may be in notify(): then the memory stays. */
@@ -553,10 +598,7 @@ static void close_device(struct ob_virtio_device *device)
 	struct vhost_user *v = vhost_of(device);
 
 	store(&v->running, false);
-	store(&v->stopping, true);
-	event_set(v->event);
-	ob_host_thread_join(v->host, v->thread);
-	if (!__atomic_load_n(&v->notifying, __ATOMIC_SEQ_CST))
+	if (end_thread(v) && !__atomic_load_n(&v->notifying, __ATOMIC_SEQ_CST))
 		release(v);
 }
 
@@ -591,8 +633,8 @@ static struct vhost_user *new_vhost_user(struct ob_host *host, const struct ob_p
 	v->session.socket = -1;
 	v->session.abort = -1;
 	for (unsigned int i = 0; i < QUEUES_MOST; i++)
-		v->queues[i].kick = v->queues[i].call = -1;
-	v->event = -1;
+		v->queues[i].kick.fd = v->queues[i].call = -1;
+	v->event = v->kicked = -1;
 	v->path = strdup(net->target);
 	if (v->path)
 		return v;
@@ -603,13 +645,15 @@ static struct vhost_user *new_vhost_user(struct ob_host *host, const struct ob_p
 static int open_events(struct vhost_user *v)
 {
 	v->event = raw_eventfd();
-	if (v->event < 0)
+	v->kicked = raw_eventfd();
+	if (v->event < 0 || v->kicked < 0)
 		return -errno;
 	for (unsigned int i = 0; i < queue_count(v); i++) {
-		v->queues[i].kick = raw_eventfd();
+		v->queues[i].kick.fd = raw_eventfd();
 		v->queues[i].call = raw_eventfd();
-		if (v->queues[i].kick < 0 || v->queues[i].call < 0)
+		if (v->queues[i].kick.fd < 0 || v->queues[i].call < 0)
 			return -errno;
+		ob_bell_open(&v->queues[i].kick);
 	}
 	return 0;
 }
