@@ -342,9 +342,13 @@ static void add_route(struct ob_dhcp_reply *reply, const uint8_t destination[4],
 	}
 }
 
-/* RFC 3442: the length of a prefix, its significant bytes, a gateway. */
+/*
+ * RFC 3442: the length of a prefix, its significant bytes, a gateway. True: routers of the older
+ * option do not count. They do if this option is broken and names no default route.
+ */
 static bool read_classless_routes(const struct message *message, struct ob_dhcp_reply *reply)
 {
+	bool has_default = false;
 	struct value value;
 	size_t at = 0;
 
@@ -361,9 +365,10 @@ static bool read_classless_routes(const struct message *message, struct ob_dhcp_
 		if (prefix % 8)
 			destination[bytes - 1] &= (uint8_t)(0xff << (8 - prefix % 8));
 		add_route(reply, destination, prefix, value.bytes + at + 1 + bytes);
+		has_default |= !prefix;
 		at += 1 + bytes + 4;
 	}
-	return true;
+	return at == value.size || has_default;
 }
 
 static void read_routes(const struct message *message, struct ob_dhcp_reply *reply)

@@ -179,6 +179,41 @@ static void test_overload(void)
 	CHECK(!read_packet(&packet, &reply));
 }
 
+/* A broken list of routes hides no router, unless it has a default route. */
+static void test_broken_routes(void)
+{
+	struct ob_dhcp_reply reply;
+	struct packet packet;
+
+	begin(&packet, OB_DHCP_ACK);
+	PUT(&packet, 51, 0, 0, 0, 9);
+	PUT(&packet, 3, 10, 5, 0, 1);
+	PUT(&packet, 121, 8, 11, 10, 5, 0, 2, 33, 10, 9, 0, 0, 0, 10, 5, 0, 3);
+	end(&packet);
+	CHECK(read_packet(&packet, &reply));
+	CHECK_EQUAL(reply.route_count, 2);
+	expect_address(&reply.routes[0].destination, "11.0.0.0/8");
+	expect_address(&reply.routes[1].gateway, "10.5.0.1/32");
+	CHECK(!reply.routes[1].destination.prefix);
+	begin(&packet, OB_DHCP_ACK);
+	PUT(&packet, 51, 0, 0, 0, 9);
+	PUT(&packet, 3, 10, 5, 0, 1);
+	PUT(&packet, 121, 0, 10, 5, 0, 2, 33);
+	end(&packet);
+	CHECK(read_packet(&packet, &reply));
+	CHECK_EQUAL(reply.route_count, 1);
+	expect_address(&reply.routes[0].gateway, "10.5.0.2/32");
+	/* A whole list without a default route does hide it. */
+	begin(&packet, OB_DHCP_ACK);
+	PUT(&packet, 51, 0, 0, 0, 9);
+	PUT(&packet, 3, 10, 5, 0, 1);
+	PUT(&packet, 121, 8, 11, 10, 5, 0, 2);
+	end(&packet);
+	CHECK(read_packet(&packet, &reply));
+	CHECK_EQUAL(reply.route_count, 1);
+	expect_address(&reply.routes[0].gateway, "10.5.0.2/32");
+}
+
 static void test_times(void)
 {
 	struct ob_dhcp_reply reply;
@@ -350,6 +385,7 @@ int main(int count, char **arguments)
 	srand(1);
 	test_whole();
 	test_overload();
+	test_broken_routes();
 	test_times();
 	test_refused();
 	test_requests();

@@ -85,6 +85,31 @@ static void test_routes(void)
 	CHECK(!net_source("8.8.8.8", unused, sizeof(unused)));
 }
 
+/* Of the interface's default route by a gateway, as /proc/net/route writes it. -1: none. */
+static long default_metric(const char *gateway)
+{
+	char text[4096], name[16], by[16];
+	unsigned int to, metric;
+
+	CHECK(net_read_file("/proc/net/route", text, sizeof(text)));
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		if (sscanf(line, "%15s %x %15s %*x %*d %*d %u", name, &to, by, &metric) == 4 &&
+		    !strcmp(name, "eth7") && !to && !strcmp(by, gateway))
+			return metric;
+	return -1;
+}
+
+/* The program's own default route comes before that of the lease. */
+static void test_gateway(void)
+{
+	dhcp_server_option(3, (uint8_t[]){ 10, 5, 0, 1 }, 4);
+	net_configure("eth7", "ip=10.5.0.9/24,gw=10.5.0.2,dhcp");
+	CHECK(net_has_address("10.5.0.9") && net_has_address("10.5.0.77"));
+	expect_source("192.0.2.1", "10.5.0.9");
+	CHECK_EQUAL(default_metric("0200050A"), 0);
+	CHECK_EQUAL(default_metric("0100050A"), 1024 + net_index("eth7"));
+}
+
 static void test_renewal(void)
 {
 	dhcp_server.lease = 3;
@@ -284,6 +309,7 @@ static void test_link_goes(void)
 
 static const struct lease_case cases[] = {
 	{ "lease", test_lease },	     { "routes", test_routes },
+	{ "gateway", test_gateway },
 	{ "renewal", test_renewal },	     { "expiry", test_expiry },
 	{ "refused", test_refused },	     { "refused-renewal", test_refused_renewal },
 	{ "hostile", test_hostile },	     { "descriptors", test_descriptors },

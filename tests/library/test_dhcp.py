@@ -31,7 +31,7 @@ def test_parser(work, count):
     run(program, str(count), timeout=1200)
 
 
-@pytest.mark.parametrize("case", ["lease", "routes", "renewal", "expiry", "refused",
+@pytest.mark.parametrize("case", ["lease", "routes", "gateway", "renewal", "expiry", "refused",
                                   "refused-renewal", "hostile", "descriptors", "interrupt", "halt",
                                   "fork", "link-goes", "down-and-up",
                                   "client-again"])
