@@ -30,7 +30,8 @@ def built_sender(tmp_path_factory):
                  if name.startswith("hub") and name.endswith(".c"))
     return capi.compile_c(str(tmp_path_factory.mktemp("fuzz") / "sender"),
                           ["net_fuzz_sender.c", "net_fuzz_frames.c", "net_port.c", "net_host.c",
-                           *hub, os.path.join(NET, "deliver.c")],
+                           *hub, os.path.join(NET, "deliver.c"),
+                           os.path.join(capi.PLATFORM, "descriptor.c")],
                           "-I", NET, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
