@@ -36,8 +36,9 @@ int ob_net_configure(const char *name, const char *changes);
 
 /*
  * Removes an interface that ob_net_add made, ends its DHCP clients, drops its name servers.
- * -ENOENT: there is none of that number; -EBUSY: another call changes it now. After another error
- * of the kernel the interface stays, without its DHCP clients.
+ * -ENOENT: there is none of that number; -EBUSY: another call changes it now, or a thread that was
+ * stopped is in the middle of a frame. After another error of the kernel the interface stays,
+ * without its DHCP clients.
  */
 int ob_net_remove(int number);
 

@@ -129,8 +129,9 @@ void ob_prepare(void);
  * fork() has no kernel, and can boot one. Returns 0, or -EALREADY (a kernel runs), -EBUSY (the
  * kernel before has panicked, or threads have not left it after ob_halt), -EINVAL (a wrong
  * configuration), -ENOEXEC (`kernel` is no kernel image), the host's error for opening `kernel`,
- * -ENOMEM, -EAGAIN, -ENOENT (no such component: ob_boot may be called again), or the error of
- * loading a component. ob_boot_error() has the reason.
+ * -ENOMEM, -EAGAIN, -ENOENT (no such component: ob_boot may be called again), -ETIMEDOUT (the boot
+ * did not end in five minutes; it is left behind, and -EBUSY from then on), or the error of loading
+ * a component. ob_boot_error() has the reason.
  */
 int ob_boot(const struct ob_config *config);
 
