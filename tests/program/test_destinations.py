@@ -417,6 +417,13 @@ def test_an_error_that_only_a_close_shows(work, disk, words):
     assert done.returncode == 1 and "quota" in done.stderr, done
 
 
+def test_the_output_of_a_checker_that_does_not_arrive(work, disk):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command("fsck", f"{disk}@1"), stdout=full, stderr=subprocess.PIPE,
+                              check=False)
+    assert done.returncode == 8 and b"No space left" in done.stderr, done
+
+
 # ---- the modes of new files ----
 
 

@@ -541,6 +541,11 @@ def test_warnings_of_the_sandboxed_copy(work):
     assert any("times" in warning for warning in warnings), warnings
 
 
+def test_the_output_of_tools_is_beside_json(work):
+    result = good("-v", "mkfs", "--json", "vfat", f"{work}/x", "--size", "32M")
+    assert document(result)["ok"] and "mkfs.fat" in result.err
+
+
 @pytest.mark.parametrize("words", ["fsck --replay @", "resize @ --max", "edit @:/file",
                                    "mkfs ext4 @ --force", "part @ list", "mount @ %"])
 def test_failures_of_other_commands_that_use_a_copy(work, words):

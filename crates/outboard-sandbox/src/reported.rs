@@ -99,6 +99,11 @@ pub fn keep_reports() {
     *KEPT.lock().expect("no thread panics") = Some(Kept::default());
 }
 
+/// Whether reports are kept: then standard output is for a program.
+pub(crate) fn are_kept() -> bool {
+    KEPT.lock().expect("no thread panics").is_some()
+}
+
 /// Returns the reports since [`keep_reports`], and keeps no more.
 pub fn take_reports() -> Kept {
     let kept = KEPT.lock().expect("no thread panics").take();

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::failure::ErrorKind;
 use crate::format::escaped;
 use crate::interrupt::Guard;
+use crate::reported;
 use crate::sandbox::programs::{shut_in, ProgramFiles};
 use outboard::{end_with_parent, make_files_private, signal_group, signals};
 use std::ffi::OsStr;
@@ -208,6 +209,8 @@ pub struct Ended {
     pub output: Vec<u8>,
     /// Where standard error begins in it.
     errors: usize,
+    /// Whether the output that was to be shown was.
+    pub shown: Result<()>,
 }
 
 impl Call {
@@ -324,6 +327,7 @@ impl Call {
         let listener = || Listener {
             output: Vec::new(),
             shown: self.shown,
+            failed: None,
             names: &self.names,
         };
         let (mut usual, mut errors) = (listener(), listener());
@@ -351,9 +355,14 @@ impl Call {
         if stopped {
             return Err(interrupted());
         }
+        let shown = match usual.failed.or(errors.failed) {
+            Some(error) => Err(Error::of_output("standard output", &error)),
+            None => Ok(()),
+        };
         Ok(Ended {
             name: self.name,
             status,
+            shown,
             errors: usual.output.len(),
             output: [usual.output, errors.output].concat(),
         })
@@ -455,6 +464,14 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
+/// Shows a line: on standard output, unless a program reads that.
+fn show(line: &str) -> io::Result<()> {
+    match reported::are_kept() {
+        true => writeln!(io::stderr(), "{line}"),
+        false => writeln!(io::stdout(), "{line}"),
+    }
+}
+
 /// The lines of a tool's output that have any text.
 fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
@@ -467,6 +484,8 @@ fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
 struct Listener<'a> {
     output: Vec<u8>,
     shown: bool,
+    /// Why a line could not be shown. The tool goes on.
+    failed: Option<io::Error>,
     names: &'a [(String, String)],
 }
 
@@ -492,9 +511,8 @@ impl Listener<'_> {
                 .replace(path, shown)
                 .into_bytes();
         }
-        if self.shown {
-            // A closed standard error is no reason to stop the tool.
-            let _ = writeln!(std::io::stdout(), "{}", escaped(trimmed(&line)));
+        if self.shown && self.failed.is_none() {
+            self.failed = show(&escaped(trimmed(&line))).err();
         }
         if self.output.len() + line.len() > KEPT {
             // Keep the first lines, and the output from here on.
@@ -618,6 +636,7 @@ mod tests {
             status: ExitStatus::from_raw(0),
             output: b"mkfs.fat 4.2\n\nRead this.\nmkswap: insecure permissions 0644\n".to_vec(),
             errors: 14,
+            shown: Ok(()),
         };
         let remarks = ended("mkswap").remarks();
         assert_eq!(remarks, ["mkswap: Read this."]);

@@ -301,20 +301,21 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
     })?;
     let shown = volume.shown();
     let is_json = output.is_json();
-    let (code, text) = volume.work(mode != Mode::Look, |file| {
+    let (code, text, all_shown) = volume.work(mode != Mode::Look, |file| {
         let call = checker
             .tool
             .call(session.options().confinement())?
             .arguments(words)
             .shown(!is_json);
-        let (code, text) = finish(checker, call, mode, file, &shown)?;
+        let (code, text, all_shown) = finish(checker, call, mode, file, &shown)?;
         // A checker that gave up leaves the volume as it was.
         let fate = match code {
             GOOD | MENDED | BAD => Fate::Keep,
             _ => Fate::Drop,
         };
-        Ok((fate, (code, text)))
+        Ok((fate, (code, text, all_shown)))
     })?;
+    all_shown?;
     let check = Check {
         volume: Bytes::new("volume", name.operand()),
         kind,
@@ -341,14 +342,14 @@ fn replay(session: &mut Session, name: &ImageName) -> Result<ImageLock> {
     Ok(lock)
 }
 
-/// Runs the checker. Returns what its end means, and its output.
+/// Runs the checker. Returns what its end means, its output, and whether all of that was shown.
 fn finish(
     checker: &Checker,
     call: Call,
     mode: Mode,
     file: &ToolFile,
     shown: &str,
-) -> Result<(u8, String)> {
+) -> Result<(u8, String, Result<()>)> {
     let path = &file.path;
     let call = match mode {
         Mode::Look => call.reads(path),
@@ -364,7 +365,7 @@ fn finish(
         GOOD if is_repair_of_btrfs && !text.contains("no error found") => MENDED,
         other => other,
     };
-    Ok((meaning, text))
+    Ok((meaning, text, ended.shown))
 }
 
 /// Advice about errors that are left.
