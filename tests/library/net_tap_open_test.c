@@ -164,6 +164,34 @@ static void test_descriptors(void)
 	tap_finish();
 }
 
+/* The program makes its descriptor block: threads that receive, send and close do not. */
+static void test_blocking_descriptor(void)
+{
+	static unsigned char got[OB_NET_FRAME_MOST];
+	int fd = host_tap(NAME, IFF_VNET_HDR), out;
+	char target[32];
+
+	port_init(&port, 256, 1536, tap_keep_last, NULL);
+	snprintf(target, sizeof(target), "fd=%d", fd);
+	CHECK_EQUAL(tap_try_open(target, 0), 0);
+	CHECK_EQUAL(fcntl(fd, F_SETFL, 0), 0);
+	CHECK_EQUAL(tap->operations->set_features(tap, 0), 0);
+	tap_set_up(NAME, 1500);
+	out = tap_packet_socket();
+	for (unsigned int i = 0; i < 20; i++) {
+		tap_make_frame(1000, (unsigned char)i);
+		tap_host_sends(out, 1000);
+		CHECK(port_wait(&port, 0, i + 1, 10 * SECONDS));
+		tap_transmit(0, 1000);
+		CHECK_EQUAL(tap_host_receives(out, got), 1000);
+		tap->operations->poll(tap, false);
+		tap->operations->poll(tap, true);
+	}
+	close(out);
+	tap_finish();
+	close(fd);
+}
+
 static void set_attached(int fd, bool attach)
 {
 	struct ifreq request = {
@@ -206,6 +234,7 @@ static const struct tap_test tests[] = {
 	{ "rights", test_rights },
 	{ "device", test_device },
 	{ "descriptors", test_descriptors },
+	{ "blocking-descriptor", test_blocking_descriptor },
 	{ "given-queues", test_given_queues },
 	{ 0 },
 };

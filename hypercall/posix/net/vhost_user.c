@@ -586,8 +586,10 @@ static bool end_thread(struct vhost_user *v)
 		bells[i] = &v->queues[i].kick;
 	store(&v->stopping, true);
 	event_set(v->event);
-	if (!ob_bell_wait(bells, queue_count(v), v->host, &v->ended))
+	if (!ob_bell_wait(bells, queue_count(v), v->host, &v->ended)) {
+		ob_posix_leave_behind(v->host);
 		return false;
+	}
 	ob_host_thread_join(v->host, v->thread);
 	return true;
 }
