@@ -36,6 +36,8 @@ void ob_posix_print(const char *text);
 /* limits.c: most bytes of a file that this process may write. */
 uint64_t ob_posix_file_most(void);
 
+/* thread.c: the signals that threads of the platform, and threads that poll, do not get. */
+void ob_posix_blocked_signals(sigset_t *set);
 /*
  * thread.c: waits for things that may never come. A wait that ends without them tells
  * ob_posix_leave_behind(), and frees nothing that they use.

@@ -50,7 +50,7 @@ static void *run_thread(void *pointer)
 }
 
 /* All signals but those of faults and the preempt signal. */
-static void blocked_signals(sigset_t *set)
+void ob_posix_blocked_signals(sigset_t *set)
 {
 	sigfillset(set);
 	sigdelset(set, SIGSEGV);
@@ -71,7 +71,7 @@ static int create_with_attributes(pthread_t *thread, struct ob_start *start)
 	error = pthread_attr_init(&attributes);
 	if (error)
 		return error;
-	blocked_signals(&blocked);
+	ob_posix_blocked_signals(&blocked);
 	error = pthread_attr_setstacksize(&attributes,
 					  STACK_BYTES + (minimum > 0 ? (size_t)minimum : 0));
 	if (!error)

@@ -8,7 +8,7 @@
  *
  * Threads that wait for the kernel poll devices. Such a thread holds the entry's lock `in_poll`
  * during one look. The thread that closes a device clears the entry, then waits for the lock. A
- * debugger or a handler of the program may stop the thread that looks: then the device and the
+ * debugger may stop the thread that looks (signals of the program wait): then the device and the
  * kernel's memory, which that thread uses, stay for ever.
  */
 #include <errno.h>
@@ -179,17 +179,32 @@ static bool has_bits(const uint32_t *word, uint32_t bits)
 	return false;
 }
 
+/*
+ * A handler of the program that interrupts a look may wait for what only the next look would bring.
+ * So the program's signals wait, for the 60 microseconds that a thread polls at most.
+ */
+static void hold_signals(sigset_t *before)
+{
+	sigset_t set;
+
+	ob_posix_blocked_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, before);
+}
+
 int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bits, uint64_t end)
 {
 	bool found = false;
+	sigset_t before;
 
 	if (!__atomic_load_n(&host->virtio.polled, __ATOMIC_RELAXED))
 		return -ENODEV;
+	hold_signals(&before);
 	while (!found && ob_host_clock_monotonic(host) < end) {
 		poll_all(host, false);
 		found = has_bits(word, bits);
 	}
 	poll_all(host, true);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return found;
 }
 

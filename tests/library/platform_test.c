@@ -874,6 +874,33 @@ static void test_stopped_poller(void)
 	CHECK(!pthread_join(thread, NULL));
 }
 
+static sigset_t of_look;
+
+static void note_signals(struct ob_virtio_device *device, bool is_last)
+{
+	(void)device;
+	(void)is_last;
+	pthread_sigmask(SIG_BLOCK, NULL, &of_look);
+}
+
+/* The program's handlers do not interrupt a look. Faults and the preempt signal do. */
+static void test_poller_signals(void)
+{
+	static const struct ob_virtio_operations operations = { .poll = note_signals };
+	struct ob_virtio_device device = { .operations = &operations, .is_polled = true };
+	sigset_t before, after;
+	uint32_t word = 0;
+
+	start();
+	CHECK(ob_virtio_insert(mock_host, &device) >= 0);
+	pthread_sigmask(SIG_BLOCK, NULL, &before);
+	CHECK_EQUAL(ob_host_virtio_poll(mock_host, &word, 1, 0), 0);
+	pthread_sigmask(SIG_BLOCK, NULL, &after);
+	CHECK(!memcmp(&before, &after, sizeof(before)));
+	CHECK(sigismember(&of_look, SIGALRM) && sigismember(&of_look, SIGINT));
+	CHECK(!sigismember(&of_look, SIGSEGV) && !sigismember(&of_look, OB_PREEMPT_SIGNAL));
+}
+
 #define TEST(name) { #name, test_##name }
 
 static const struct {
@@ -910,6 +937,7 @@ static const struct {
 	TEST(two_hosts),
 	TEST(too_many_hosts),
 	TEST(stopped_poller),
+	TEST(poller_signals),
 #ifndef __SANITIZE_ADDRESS__
 	/* the sanitizer itself ends a program that is out of address space */
 	TEST(thread_limit),

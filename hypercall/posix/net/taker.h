@@ -24,6 +24,9 @@
  *   TAKER_LOOKS	TAKER_POLLERS	leave			the same one, after the look
  *   TAKER_LOOKS	TAKER_NOBODY	leave, as above		the same one, after its last look
  *
+ * In TAKER_LOOKS nobody else can go on: a frame may be half copied. So the platform lets no handler
+ * of the program interrupt a look (virtio.c). A debugger that stops the thread stops the queue.
+ *
  * All changes are sequentially consistent. The functions neither block nor call the host.
  */
 #ifndef OUTBOARD_POSIX_NET_TAKER_H
