@@ -4,6 +4,7 @@
  *
  *	net_pcap_test threads FILE	four threads put frames; each frame in FILE is whole
  *	net_pcap_test stuck FIFO	nobody reads; putting and closing do not hang
+ *	net_pcap_test number FIFO	the same with a descriptor of the program, which may block
  *	net_pcap_test full FILE		the file cannot grow beyond the limit of the process
  *	net_pcap_test read FILE		counts the frames, or says what is wrong
  *	net_pcap_test damage FILE COUNT	reads COUNT variants of FILE with changed bytes
@@ -142,13 +143,9 @@ static double seconds(void)
 
 static void stuck(const char *path)
 {
-	int reader = open(path, O_RDONLY | O_NONBLOCK);
-	struct ob_net_capture *capture;
-	double begin;
+	struct ob_net_capture *capture = open_capture(path);
+	double begin = seconds();
 
-	CHECK(reader >= 0);
-	capture = open_capture(path);
-	begin = seconds();
 	/* More than the ring holds. */
 	for (uint32_t i = 0; i < 30000; i++)
 		put_frame(capture, i);
@@ -156,6 +153,23 @@ static void stuck(const char *path)
 	begin = seconds();
 	ob_net_pcap_close(capture);
 	CHECK(seconds() - begin < 10);
+}
+
+static void stuck_path(const char *path)
+{
+	CHECK(open(path, O_RDONLY | O_NONBLOCK) >= 0);
+	stuck(path);
+}
+
+static void stuck_number(const char *path)
+{
+	int reader = open(path, O_RDONLY | O_NONBLOCK), writer = open(path, O_WRONLY);
+	char number[16];
+
+	CHECK(reader >= 0 && writer >= 0);
+	snprintf(number, sizeof(number), "fd:%d", writer);
+	stuck(number);
+	CHECK(!(fcntl(writer, F_GETFL) & O_NONBLOCK));
 }
 
 static void full(const char *path)
@@ -249,7 +263,9 @@ int main(int count, char **arguments)
 	if (!strcmp(arguments[1], "threads"))
 		threads(arguments[2]);
 	else if (!strcmp(arguments[1], "stuck"))
-		stuck(arguments[2]);
+		stuck_path(arguments[2]);
+	else if (!strcmp(arguments[1], "number"))
+		stuck_number(arguments[2]);
 	else if (!strcmp(arguments[1], "full"))
 		full(arguments[2]);
 	else if (!strcmp(arguments[1], "read"))

@@ -587,10 +587,11 @@ def test_capture_by_threads(work, sanitizer):
     assert 1000 < int(inbound.split()[1]) <= packets
 
 
-def test_capture_without_reader(work):
+@pytest.mark.parametrize("kind", ["stuck", "number"])
+def test_capture_without_reader(work, kind):
     fifo = os.path.join(work, "fifo")
     os.mkfifo(fifo)
-    assert capi.run(pcap_program(work, "address"), "stuck", fifo) == (
+    assert capi.run(pcap_program(work, "address"), kind, fifo) == (
         "log net tap0: the capture ends early: its reader does not read\n")
 
 
