@@ -140,6 +140,18 @@ def test_compressed(work, raw, suffix):
     bad("ls", f"{image}@1:/", mentions=(image, "decompressed"))
 
 
+def test_bytes_behind_a_compressed_image(work, raw):
+    """As by gzip(1): zeros are padding, other bytes are ignored with a warning."""
+    packed = subprocess.run([*COMPRESSORS["gz"], raw], stdout=subprocess.PIPE, check=True).stdout
+    for tail, noted in ((bytes(10240), False), (b"garbage", True)):
+        image = f"{work}/tail.img.gz"
+        with open(image, "wb") as stream:
+            stream.write(packed + tail)
+        result = good("cat", f"{image}@1:/noise")
+        assert result.raw == read(f"{tree_of(raw)}/noise")
+        assert (f"{image}: the bytes behind" in result.err) == noted, result
+
+
 def test_a_temporary_directory_that_is_missing(work, raw):
     with open(f"{work}/x.gz", "wb") as stream, gzip.GzipFile(fileobj=stream, mode="wb") as packed:
         packed.write(b"\0" * 1000)

@@ -4,13 +4,13 @@
 
 use super::header::{is_sound, BLOCK};
 use ::tar::Header;
-use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
 use liblzma::stream::{MtStreamBuilder, Stream, CONCATENATED};
 use liblzma::write::XzEncoder;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
+use outboard_volume::containers::GzipReader;
 use std::io::{self, Cursor, Read, Write};
 
 /// The compression of a new archive.
@@ -73,7 +73,7 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
     let failed = |error| Error::failed(format!("cannot decompress {name}"), &error);
     Ok(match format {
         Format::Plain => Box::new(all),
-        Format::Gzip => Box::new(MultiGzDecoder::new(buffered(all))),
+        Format::Gzip => Box::new(GzipReader::new(all, name)),
         Format::Zstd => Box::new(zstd::Decoder::with_buffer(buffered(all)).map_err(failed)?),
         Format::Xz => {
             let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)

@@ -3,6 +3,7 @@
 //! name. Holes take the place of zeroes. The file is made before the sandbox, and filled inside of
 //! it.
 
+use super::gzip::GzipReader;
 use crate::temporary;
 use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
@@ -13,6 +14,7 @@ use outboard_sandbox::notes::Notes;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ const ZSTD_WINDOW_LOG: u32 = 27;
 
 pub struct Compressed {
     kind: &'static str,
+    /// The file, for warnings.
+    name: String,
     file: File,
     raw: File,
     done: OnceLock<Result<(), Failure>>,
@@ -64,10 +68,16 @@ fn new_bar(size: u64) -> ProgressBar {
     bar
 }
 
-fn decoder<'a>(kind: &str, input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    Ok(match kind {
-        "gzip" => Box::new(flate2::read::MultiGzDecoder::new(input)),
-        "zstd" => {
+/// `name`: the file, for warnings; `None`: no warnings.
+fn decoder<'a>(
+    kind: &str,
+    input: impl Read + 'a,
+    name: Option<&str>,
+) -> io::Result<Box<dyn Read + 'a>> {
+    Ok(match (kind, name) {
+        ("gzip", Some(name)) => Box::new(GzipReader::new(input, name)),
+        ("gzip", None) => Box::new(GzipReader::quiet(input)),
+        ("zstd", _) => {
             let mut decoder = zstd::stream::read::Decoder::new(input)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG)?;
             Box::new(decoder)
@@ -86,7 +96,7 @@ const BEGINNING_MOST: u64 = 64 << 20;
 /// decompressed.
 pub fn beginning(kind: &str, input: impl Read, length: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST)) {
+    if let Ok(decoder) = decoder(kind, input.take(BEGINNING_MOST), None) {
         // Bytes before an error count.
         let _ = decoder.take(length as u64).read_to_end(&mut bytes);
     }
@@ -134,9 +144,10 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), Failure> {
 }
 
 impl Compressed {
-    pub fn new(file: File, kind: &'static str) -> io::Result<Self> {
+    pub fn new(file: File, path: &Path, kind: &'static str) -> io::Result<Self> {
         Ok(Self {
             kind,
+            name: path.display().to_string(),
             file,
             raw: temporary_file()?,
             done: OnceLock::new(),
@@ -160,7 +171,7 @@ impl Compressed {
                 file,
                 bar: bar.clone(),
             };
-            Ok((decoder(self.kind, input)?, bar))
+            Ok((decoder(self.kind, input, Some(&self.name))?, bar))
         };
         let (mut input, bar) = open().map_err(|error: io::Error| Failure::from(error))?;
         let done = copy_sparsely(&mut *input, &self.raw);

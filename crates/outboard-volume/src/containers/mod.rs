@@ -10,11 +10,13 @@
 
 mod compressed;
 mod convert;
+mod gzip;
 mod qcow2;
 mod vhd;
 
 use compressed::Compressed;
 pub use compressed::{beginning, read_block};
+pub use gzip::GzipReader;
 use outboard::{DeviceSource, FileLock, Storage};
 use outboard_image::{file_format, Fault, FileSource, Source};
 use outboard_sandbox::error::warn;
@@ -141,7 +143,9 @@ impl Container {
                 }
                 Self::Vhd(file)
             }
-            Some(kind @ ("gzip" | "xz" | "zstd")) => Self::Compressed(Compressed::new(file, kind)?),
+            Some(kind @ ("gzip" | "xz" | "zstd")) => {
+                Self::Compressed(Compressed::new(file, path, kind)?)
+            }
             Some(kind) => {
                 let raw = convert::to_raw(&file, path, kind)?;
                 Self::Converted(file, kind, raw)
