@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! POSIX ACLs in the text format of archives.
 
+use super::sparse::decimal;
 use crate::accounts::Accounts;
 use crate::acl::{shown, Acl, Permissions, Who};
 
@@ -36,13 +37,19 @@ fn parse_entry(text: &[u8], accounts: &Accounts) -> Option<(Who, Permissions)> {
         return names.is_none().then_some((nobody, permissions));
     };
     let permissions = permissions(third)?;
+    let fourth = fields.next().filter(|number| !number.is_empty());
+    if fields.next().is_some() {
+        return None;
+    }
     if second.is_empty() {
-        return Some((nobody, permissions));
+        return fourth.is_none().then_some((nobody, permissions));
     }
     let names = names?;
-    let number = fields.next().and_then(text_of);
-    let number = number.and_then(|text| text.parse().ok().filter(|&id| id != u32::MAX));
-    let id = number.or_else(|| names.id(text_of(second)?))?;
+    let id = match fourth {
+        Some(number) => u32::try_from(decimal(number)?).ok(),
+        None => names.id(text_of(second)?),
+    };
+    let id = id.filter(|&id| id != u32::MAX)?;
     let who = match nobody {
         Who::Owner => Who::User(id),
         _ => Who::Group(id),
@@ -127,6 +134,9 @@ mod tests {
             "mask:7:r--",
             "user::rwx,group::r--",
             "u::rwx,g::r,o:r,u::r",
+            "user::rwx:7,group::r--,other::r--",
+            "user::rwx,group::r--,user:daemon:r-x:7x,mask::r-x,other::r--",
+            "user::rwx,group::r--,user:daemon:r-x:7:8,mask::r-x,other::r--",
         ] {
             assert_eq!(again(text), None, "{text}");
         }

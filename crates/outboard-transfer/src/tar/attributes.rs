@@ -16,8 +16,8 @@ pub struct MemberAttributes {
     /// Access time and modification time.
     pub times: [libc::timespec; 2],
     pub xattrs: Vec<(CString, Vec<u8>)>,
-    /// Number of access lists with unknown names.
-    pub strange_acls: usize,
+    /// Attributes that make no sense, with the reasons.
+    pub strange: Vec<(Loss, String)>,
 }
 
 impl MemberAttributes {
@@ -30,10 +30,8 @@ impl MemberAttributes {
         now: &libc::stat,
         path: &dyn Fn() -> String,
     ) {
-        for _ in 0..self.strange_acls {
-            report.lose(Loss::AccessList, || {
-                format!("{} (of unknown users)", path())
-            });
+        for (loss, why) in &self.strange {
+            report.lose(*loss, || format!("{} ({why})", path()));
         }
         let wanted = WantedAttributes {
             user: self.user,

@@ -126,8 +126,15 @@ impl MemberMaker<'_> {
     fn file(&self, job: &CreateJob, claim: &Claim) -> Result<(), MakeFailure> {
         let (directory, name) = (&job.directory.fd, job.name.as_c_str());
         let mode = job.member.attributes.mode;
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = replacing(directory, claim, || directory.open_at(name, flags, mode))?;
+        let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
+        let file = match &job.member.kind {
+            // The link is there, and its data go into the file that has the name.
+            MemberKind::Link(_) => directory.open_at(name, flags | libc::O_TRUNC, 0)?,
+            _ => {
+                let flags = flags | libc::O_CREAT | libc::O_EXCL;
+                replacing(directory, claim, || directory.open_at(name, flags, mode))?
+            }
+        };
         let result = self.fill(job, &file);
         if result.is_err() {
             // A part of a file must not look like all of it.

@@ -20,7 +20,7 @@ use crate::cp::queue::Queue;
 use crate::report::Report;
 use outboard::{explained, Fd};
 use outboard_sandbox::error::{reason, warn};
-use outboard_sandbox::failure::Failure;
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::{escaped, size};
 use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::CString;
@@ -190,7 +190,8 @@ impl Extraction<'_> {
 
     fn refuse(&self, path: &[u8], why: &str) {
         let report = self.maker.report;
-        report.fail(format!("left out {}: {why}", escaped(path)));
+        let text = format!("left out {}: {why}", escaped(path));
+        report.fail(Failure::new(ErrorKind::Other, text).with_path(self.maker.operand_of(path)));
     }
 
     fn member(&mut self, archive: &mut Archive, member: Box<Member>) -> Result<(), StopReason> {
@@ -209,6 +210,9 @@ impl Extraction<'_> {
         let done = match &member.kind {
             MemberKind::Directory => self.directory(path, member.attributes),
             _ if path.is_empty() => Err(io::Error::from_raw_os_error(libc::EISDIR)),
+            MemberKind::Link(_) if archive.rest() > 0 => {
+                return self.link_with_data(archive, path, member)
+            }
             MemberKind::Link(target) => self.link(&path, target),
             _ => return self.other(archive, path, member),
         };
@@ -311,6 +315,44 @@ impl Extraction<'_> {
         })?;
         claim.keep();
         Ok(())
+    }
+
+    /// Creates a hard link whose data follow: they are the contents of all its names. A target of
+    /// the same size has them already; one that is not there is not needed.
+    fn link_with_data(
+        &mut self,
+        archive: &mut Archive,
+        path: Vec<u8>,
+        mut member: Box<Member>,
+    ) -> Result<(), StopReason> {
+        let MemberKind::Link(target) = &member.kind else {
+            return Ok(());
+        };
+        // Data of another name of the same file may still be on their way.
+        self.settle(None);
+        match self.link(&path, target) {
+            Ok(()) if self.size_of(&path) == Some(member.map.size) => {
+                self.tell(&member.path, Ok(()));
+                return Ok(());
+            }
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => member.kind = MemberKind::File,
+            Err(error) => {
+                self.tell(&member.path, Err(error));
+                return Ok(());
+            }
+        }
+        self.other(archive, path, member)
+    }
+
+    /// The size of a complete file; `None`: it is none.
+    fn size_of(&mut self, path: &[u8]) -> Option<u64> {
+        let (parent, name) = split(path);
+        let directory = self.existing(parent).ok()?;
+        let stat = directory.fd.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW);
+        let stat = stat.ok()?;
+        let is_file = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+        is_file.then_some(stat.st_size.max(0) as u64)
     }
 
     /// Another file takes a name that may have been a directory's.

@@ -13,8 +13,9 @@ pub fn padding(size: u64) -> u64 {
     size.wrapping_neg() % BLOCK as u64
 }
 
-/// Parses a number: octal digits, or a big-endian two's complement marked by its first bit. `None`:
-/// neither, or too large.
+/// Parses a number: octal digits with spaces around them, up to the first NUL, or a big-endian
+/// two's complement marked by its first bit. `None`: neither, or too large. NULs before the digits
+/// are skipped: some programs write them.
 pub fn number(field: &[u8]) -> Option<i64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {
@@ -28,8 +29,8 @@ pub fn number(field: &[u8]) -> Option<i64> {
     }
     let start = field.iter().position(|byte| !b" \0".contains(byte));
     let digits = &field[start.unwrap_or(field.len())..];
-    let end = digits.iter().position(|byte| b" \0".contains(byte));
-    let digits = &digits[..end.unwrap_or(digits.len())];
+    let end = digits.iter().position(|&byte| byte == 0);
+    let digits = digits[..end.unwrap_or(digits.len())].trim_ascii_end();
     digits.iter().try_fold(0i64, |value, &byte| match byte {
         b'0'..=b'7' => value.checked_mul(8)?.checked_add(i64::from(byte - b'0')),
         _ => None,
@@ -68,6 +69,9 @@ mod tests {
         assert_eq!(number(b"\0\0\0\0"), Some(0));
         assert_eq!(number(b"77777777777"), Some(0o77777777777));
         assert_eq!(number(b"12x\0"), None);
+        assert_eq!(number(b"12 x\0"), None);
+        assert_eq!(number(b"12 7 \0"), None);
+        assert_eq!(number(b"12 \0x"), Some(0o12));
         assert_eq!(number(b"\x80\0\0\0\x01\0\0\0"), Some(1 << 24));
         assert_eq!(number(&[0xff; 12]), Some(-1));
         assert_eq!(

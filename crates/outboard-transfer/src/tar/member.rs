@@ -9,6 +9,7 @@ use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
 use super::stream::{ArchivePiece, StopReason, Stream};
 use crate::accounts::Accounts;
+use crate::report::Loss;
 use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -238,11 +239,12 @@ impl Archive {
         let flag = header.as_old().linkflag[0];
         let path = self.path(header, extended);
         self.last.clone_from(&path);
-        let has_data = !matches!(flag, b'1'..=b'6');
-        let said = self
-            .value(extended, Keyword::Size)
-            .and_then(sparse::decimal);
-        let stored = if has_data { said.unwrap_or(size) } else { 0 };
+        let size = self.number(extended, Keyword::Size)?.unwrap_or(size);
+        let stored = match flag {
+            b'1' if size > 0 && !self.link_has_data(header)? => 0,
+            b'2'..=b'6' => 0,
+            _ => size,
+        };
         if i64::try_from(stored).is_err() {
             return nonsense(format!("a member says that it has {stored} bytes"));
         }
@@ -275,6 +277,34 @@ impl Archive {
         let own = extended.records.get(key);
         own.or_else(|| self.global.get(key))
             .filter(|value| !value.is_empty())
+    }
+
+    /// The number of a record. An error: it is something else.
+    fn number(&self, extended: &Extended, key: Keyword) -> Result<Option<u64>, StopReason> {
+        let Some(text) = self.value(extended, key) else {
+            return Ok(None);
+        };
+        match sparse::decimal(text) {
+            Some(number) => Ok(Some(number)),
+            None => nonsense(format!(
+                "the {} in an extended header is no number: {}",
+                key.text(),
+                escaped(text)
+            )),
+        }
+    }
+
+    /// Whether the data of a hard link with a size follow. POSIX allows data, and old programs
+    /// write the size of the other file without data: then a header follows, or the end of the
+    /// archive.
+    fn link_has_data(&mut self, header: &Header) -> Result<bool, StopReason> {
+        let Some(next) = self.stream.peek_block()? else {
+            return Ok(false);
+        };
+        Ok(match is_zero(&next) {
+            true => header.as_ustar().is_some(),
+            false => !is_sound(Header::from_byte_slice(&next)),
+        })
     }
 
     fn path(&self, header: &Header, extended: &Extended) -> Vec<u8> {
@@ -324,7 +354,7 @@ impl Archive {
             group: self.owner(extended, Keyword::Group, &old.gid)?,
             times: self.times(header, extended)?,
             xattrs: Vec::new(),
-            strange_acls: 0,
+            strange: Vec::new(),
         };
         self.add_xattrs(extended, &mut attributes)?;
         Ok((kind, attributes))
@@ -376,7 +406,10 @@ impl Archive {
                 .map(|text| acl::from_text(text, &self.accounts))
             {
                 Some(Some(value)) => drop(found.insert(xattr.to_owned(), value)),
-                Some(None) => attributes.strange_acls += 1,
+                Some(None) => {
+                    let why = "of unknown users".to_owned();
+                    attributes.strange.push((Loss::AccessList, why));
+                }
                 None => {}
             }
         }
@@ -388,10 +421,14 @@ impl Archive {
         for (key, value) in self.global.iter().chain(extended.records.iter()) {
             let pair = match (key.strip_prefix(SCHILY), key.strip_prefix(LIBARCHIVE)) {
                 (Some(name), _) => Some((unescaped(name), value.to_vec())),
-                (_, Some(name)) => BASE64
-                    .decode(value)
-                    .ok()
-                    .map(|value| (unescaped(name), value)),
+                (_, Some(name)) => match BASE64.decode(value) {
+                    Ok(value) => Some((unescaped(name), value)),
+                    Err(_) => {
+                        let why = format!("{}: no base64", escaped(name));
+                        attributes.strange.push((Loss::Attribute, why));
+                        None
+                    }
+                },
                 _ => None,
             };
             let Some((name, value)) = pair else { continue };
@@ -417,15 +454,15 @@ impl Archive {
         extended: &Extended,
     ) -> Result<Result<Option<Map>, String>, StopReason> {
         let lies = || "its map of holes makes no sense".to_owned();
-        let number_of = |key| self.value(extended, key).and_then(sparse::decimal);
-        let size = number_of(Keyword::SparseRealSize).or_else(|| number_of(Keyword::SparseSize));
+        let real = self.number(extended, Keyword::SparseRealSize)?;
+        let size = real.or(self.number(extended, Keyword::SparseSize)?);
         let (parts, size) = if header.as_old().linkflag[0] == b'S' {
             self.old_map(header)?
-        } else if number_of(Keyword::SparseMajor) == Some(1) {
+        } else if self.number(extended, Keyword::SparseMajor)? == Some(1) {
             (self.map_in_data()?, size)
         } else if let Some(list) = extended.records.get(Keyword::SparseMap) {
             (sparse::parse_list(list), size)
-        } else if number_of(Keyword::SparseBlocks).is_some() {
+        } else if self.number(extended, Keyword::SparseBlocks)?.is_some() {
             let values = extended
                 .records
                 .iter()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The records of PAX extended headers: "LENGTH KEY=VALUE\n", where a value may have any bytes.
 
+use super::sparse::decimal;
 use std::ops::Range;
 
 /// Keywords that [`Records::get`] finds without a search.
@@ -78,7 +79,7 @@ impl Records {
             }
             let rest = &bytes[start..];
             let space = rest.iter().take(20).position(|&byte| byte == b' ')?;
-            let length: usize = std::str::from_utf8(&rest[..space]).ok()?.parse().ok()?;
+            let length = usize::try_from(decimal(&rest[..space])?).ok()?;
             if length < space + 3 || rest.get(length - 1) != Some(&b'\n') {
                 return None;
             }
@@ -135,7 +136,7 @@ pub fn parse_time(text: &[u8]) -> Option<(i64, i64)> {
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let seconds: i64 = whole.parse().ok().filter(|&seconds| seconds >= 0)?;
+    let seconds = i64::try_from(decimal(whole.as_bytes())?).ok()?;
     let nanoseconds: i64 = format!("{fraction:0<9.9}").parse().ok()?;
     Some(match (negative, nanoseconds) {
         (false, _) => (seconds, nanoseconds),
@@ -202,6 +203,7 @@ mod tests {
     fn lying_records() {
         for bad in [
             "5 a=b\n", "99 a=b\n", "6 a=b", "0 a=b\n", "3 a=b\n", "x a=b\n", "6 abb\n", "-6 a=b\n",
+            "+7 a=b\n", "6x a=b\n",
         ] {
             assert!(Records::parse(bad.into()).is_none(), "{bad}");
         }
@@ -246,7 +248,18 @@ mod tests {
             assert_eq!(time_text(time.0, time.1), text);
         }
         assert_eq!(parse_time(b"1.1234567899"), Some((1, 123_456_789)));
-        for bad in ["", "x", "1.x", "--1", "99999999999999999999"] {
+        for bad in [
+            "",
+            "x",
+            "1.x",
+            "--1",
+            "+1",
+            "-+1",
+            "1 ",
+            "1.5x",
+            "1.5.5",
+            "99999999999999999999",
+        ] {
             assert_eq!(parse_time(bad.as_bytes()), None, "{bad}");
         }
     }

@@ -77,7 +77,7 @@ mod tests {
                 group: 0,
                 times,
                 xattrs: vec![(c"user.a".to_owned(), vec![0; value])],
-                strange_acls: 0,
+                strange: Vec::new(),
             },
         }
     }

@@ -69,9 +69,12 @@ pub fn add_old(parts: &mut Parts, headers: &[GnuSparseHeader]) -> Option<()> {
     (parts.len() <= MOST).then_some(())
 }
 
+/// A number of decimal digits alone, without a sign.
 pub fn decimal(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text).ok()?;
-    digits.parse().ok()
+    if !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The parts of "OFFSET,LENGTH,OFFSET,LENGTH..." (format 0.1).

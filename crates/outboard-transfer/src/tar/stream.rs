@@ -11,6 +11,7 @@ use super::polled::Gone;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::Failure;
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::notes::Notes;
 use outboard_volume::containers::read_block;
 use std::io::{self, Read};
 use std::ops::Deref;
@@ -191,9 +192,16 @@ impl Stream {
     ) -> Self {
         let (sender, filled) = sync_channel(AHEAD);
         let (living, ended) = sync_channel(0);
+        let notes = Notes::current();
         std::thread::spawn(move || {
-            if let Some(input) = open() {
-                read_ahead(input, &sender);
+            let read = || {
+                if let Some(input) = open() {
+                    read_ahead(input, &sender);
+                }
+            };
+            match notes {
+                Some(notes) => notes.collect(read),
+                None => read(),
             }
             drop(living);
         });
@@ -272,6 +280,17 @@ impl Stream {
             return Err(StopReason::End);
         }
         Ok(Some(block))
+    }
+
+    /// The next block, which stays the next. `None`: the end, or a part of a block.
+    pub fn peek_block(&mut self) -> Taken<Option<[u8; BLOCK]>> {
+        // Buffers have whole blocks, and members begin at one.
+        let Some(piece) = self.next(BLOCK as u64)? else {
+            return Ok(None);
+        };
+        self.taken -= piece.len();
+        self.offset -= piece.len() as u64;
+        Ok(<[u8; BLOCK]>::try_from(&*piece).ok())
     }
 
     /// Exactly this many bytes.
