@@ -14,6 +14,7 @@ use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
 use outboard::{set_name, Allocator, Fd, Inherited};
+use outboard_sandbox::bounded::print_rest;
 use outboard_sandbox::error::{signal_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
@@ -116,6 +117,7 @@ fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
 }
 
 fn end(result: Result<()>) -> ExitCode {
+    print_rest();
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };

@@ -2,6 +2,7 @@
 //! Work in a copy of this process. The copy sandboxes itself: an image cannot harm this process. It
 //! sends home its result and all that it has reported.
 
+use crate::bounded::print_rest;
 use crate::crash;
 use crate::error::{Error, Result};
 use crate::failure::{ErrorKind, Failure};
@@ -62,6 +63,7 @@ impl Apart {
                 result: work(&interrupt),
                 reports: reported::take_reports(),
             };
+            print_rest();
             process::exit(send(theirs, &answer));
         };
         Ok(Self {

@@ -4,6 +4,7 @@
 //! process ([`crate::apart`]) sends its own home. In calls of the library they go into a list
 //! ([`crate::notes`]) instead.
 
+use crate::bounded::{self, FailureReason};
 use crate::failure::{ErrorKind, Failure};
 use crate::format;
 use crate::notes::Notes;
@@ -23,6 +24,12 @@ pub struct Reported {
     pub path: Option<Vec<u8>>,
     /// The number of the system call's error.
     pub errno: Option<i32>,
+}
+
+impl Reported {
+    fn reason(&self) -> FailureReason {
+        FailureReason::new(self.kind, self.errno, self.path.as_deref(), &self.message)
+    }
 }
 
 impl From<Failure> for Reported {
@@ -112,6 +119,7 @@ pub fn take_reports() -> Kept {
 
 /// In a copy of this process: keeps its own reports, if this process keeps any.
 pub(crate) fn begin_copy() {
+    bounded::forget();
     if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
         *kept = Kept::default();
     }
@@ -136,34 +144,36 @@ fn keep<T>(list: impl FnOnce(&mut Kept) -> &mut Reports<T>, report: T) {
     }
 }
 
-/// Shows a message on standard error, or adds it to the list of a call of the library ([`Notes`]).
-/// Returns whether it was shown. No control character reaches a terminal.
-fn show(message: &str) -> bool {
-    let text = format::message(message);
-    match Notes::current() {
-        Some(notes) => {
-            notes.push(text);
-            false
-        }
-        None => {
-            eprintln!("outboard: {text}");
-            true
-        }
+/// Adds a message to the list of a call of the library ([`Notes`]). Returns whether there is one.
+fn note(message: &str) -> bool {
+    let notes = Notes::current();
+    if let Some(notes) = &notes {
+        notes.push(format::message(message));
     }
+    notes.is_some()
+}
+
+/// Prints a message on standard error. No control character reaches a terminal.
+fn show(message: &str) {
+    eprintln!("outboard: {}", format::message(message));
 }
 
 /// Reports a note or a warning.
 pub fn warn(message: impl Display) {
     let message = message.to_string();
-    if show(&message) {
+    if !note(&message) {
+        show(&message);
         keep(|kept| &mut kept.warnings, message);
     }
 }
 
-/// Reports a failure. The command goes on.
+/// Reports a failure. The command goes on. [`bounded`] bounds what is printed.
 pub fn report(failure: impl Into<Reported>) {
     let failure = failure.into();
-    if show(&failure.message) {
+    if !note(&failure.message) {
+        if bounded::admits(failure.reason()) {
+            show(&failure.message);
+        }
         keep(|kept| &mut kept.failures, failure);
     }
 }

@@ -12,6 +12,7 @@ use crate::commands::line::{split, understand, Lines};
 use crate::commands::uses;
 use crate::output::Output;
 use clap::Args;
+use outboard_sandbox::bounded::print_rest;
 use outboard_sandbox::error::{warn, Error, Result};
 use outboard_sandbox::format::{escaped, name};
 use outboard_sandbox::interrupt::Interrupt;
@@ -163,6 +164,7 @@ impl<'a> Prompt<'a> {
             }
             let mut output = command.output()?;
             let done = command.run(self.session, &mut output);
+            print_rest();
             output.end(done)?;
         }
         Ok(())

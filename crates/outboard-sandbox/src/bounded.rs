@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Bounds the failures that are printed: a damaged image, or a limit of a file system, can cause
+//! thousands of one reason. The first ones are printed, the others are counted, and
+//! [`print_rest`] prints the count at the end of a command.
+
+use crate::failure::ErrorKind;
+use crate::format;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most failures of one reason that are printed.
+pub const SHOWN: u64 = 20;
+/// Most reasons. The failures of all further reasons count as those of one.
+const REASONS: usize = 256;
+
+/// The reason of a failure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FailureReason {
+    kind: &'static str,
+    errno: Option<i32>,
+    /// What the message has behind its last colon.
+    text: String,
+}
+
+/// Failures by their reasons, since the last [`print_rest`].
+static TALLIES: Mutex<BTreeMap<FailureReason, u64>> = Mutex::new(BTreeMap::new());
+
+fn tallies() -> MutexGuard<'static, BTreeMap<FailureReason, u64>> {
+    TALLIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FailureReason {
+    /// The reason in a message, which may name the file at `path`.
+    pub(crate) fn new(
+        kind: ErrorKind,
+        errno: Option<i32>,
+        path: Option<&[u8]>,
+        message: &str,
+    ) -> Self {
+        let first = message.lines().next().unwrap_or_default();
+        let text = match path {
+            Some(path) => first.replace(&format::escaped(path), "..."),
+            None => first.to_owned(),
+        };
+        let end = text.rsplit_once(": ").map_or(text.as_str(), |(_, end)| end);
+        Self {
+            kind: kind.name(),
+            errno,
+            text: end.to_owned(),
+        }
+    }
+}
+
+/// Counts a failure. Returns whether it is to be printed.
+pub(crate) fn admits(reason: FailureReason) -> bool {
+    count(&mut tallies(), reason)
+}
+
+fn count(tallies: &mut BTreeMap<FailureReason, u64>, reason: FailureReason) -> bool {
+    let reason = match tallies.len() < REASONS || tallies.contains_key(&reason) {
+        true => reason,
+        false => FailureReason::new(ErrorKind::Other, None, None, "other reasons"),
+    };
+    let count = tallies.entry(reason).or_default();
+    *count += 1;
+    *count <= SHOWN
+}
+
+/// Lines that say how many failures were not printed. Forgets all failures.
+fn rest(tallies: &mut BTreeMap<FailureReason, u64>) -> Vec<String> {
+    let all = std::mem::take(tallies).into_iter();
+    all.filter(|(_, count)| *count > SHOWN)
+        .map(|(FailureReason { text, .. }, count)| {
+            format!("and {} more failures of this kind: {text}", count - SHOWN)
+        })
+        .collect()
+}
+
+/// Forgets all failures: those before are of another process.
+pub(crate) fn forget() {
+    tallies().clear();
+}
+
+/// Prints how many failures of each reason were not printed.
+pub fn print_rest() {
+    let lines = rest(&mut tallies());
+    for line in lines {
+        eprintln!("outboard: {}", format::message(&line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+    use std::io;
+
+    fn failed(path: &str, errno: i32) -> FailureReason {
+        let error = io::Error::from_raw_os_error(errno);
+        let path = path.as_bytes();
+        let failure = Failure::of_file("cannot write", path.to_vec(), &error);
+        FailureReason::new(failure.kind(), Some(errno), Some(path), failure.message())
+    }
+
+    #[test]
+    fn failures_of_one_reason_are_bounded_and_counted() {
+        let mut tallies = BTreeMap::new();
+        let shown = (0..5000).filter(|number| {
+            let path = format!("d.img:/a: b/{number}");
+            count(&mut tallies, failed(&path, libc::EMLINK))
+        });
+        assert_eq!(shown.count() as u64, SHOWN);
+        assert!(count(&mut tallies, failed("d.img:/c", libc::EIO)));
+        let rest = rest(&mut tallies);
+        assert_eq!(
+            rest,
+            ["and 4980 more failures of this kind: Too many links"]
+        );
+        assert!(tallies.is_empty());
+    }
+
+    #[test]
+    fn reasons_are_bounded_too() {
+        let mut tallies = BTreeMap::new();
+        let shown = (0..5000).filter(|number| {
+            let text = format!("left out a: reason {number}");
+            let reason = FailureReason::new(ErrorKind::Other, None, None, &text);
+            count(&mut tallies, reason)
+        });
+        assert_eq!(shown.count() as u64, REASONS as u64 + SHOWN);
+        assert!(tallies.len() <= REASONS + 1);
+    }
+}
