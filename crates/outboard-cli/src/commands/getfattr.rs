@@ -7,7 +7,7 @@ use crate::record::Bytes;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::{Args, ValueEnum};
-use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_volume::octal::quote;
 use outboard_volume::session::Session;
 use regex::bytes::{Regex, RegexBuilder};
@@ -137,21 +137,25 @@ fn show(
 ) -> Result<()> {
     let with_values = options.dump || options.name.is_some() || options.only_values;
     let mut attributes = Vec::new();
+    // One that cannot be read does not hide the others.
+    let mut failures = Failures::default();
     for name in names(options, pattern, found)? {
         let value = match with_values {
-            true => Some(value(found, &name)?),
+            true => failures.take(value(found, &name))?,
             false => None,
         };
-        attributes.push(Attribute { name, value });
+        if value.is_some() || !with_values {
+            attributes.push(Attribute { name, value });
+        }
     }
-    if attributes.is_empty() {
-        return Ok(());
+    if !attributes.is_empty() {
+        output.item(&Shown {
+            options,
+            found,
+            attributes,
+        })?;
     }
-    output.item(&Shown {
-        options,
-        found,
-        attributes,
-    })
+    failures.finish()
 }
 
 struct Attribute {

@@ -5,7 +5,9 @@ use super::contents::{same_contents, CompareBuffers, FilePair};
 use super::difference::{ComparedValue, Difference, What};
 use super::{is_excluded, Comparison, Ignored};
 use outboard::walk::{Entry, PairStep, PairWalk};
-use outboard::PathFd;
+use outboard::{explained, PathFd};
+use outboard_sandbox::error::reason;
+use outboard_sandbox::format::escaped;
 use outboard_transfer::cp::queue::Queue;
 use outboard_transfer::operand::base_name;
 use outboard_transfer::other_forms;
@@ -190,7 +192,10 @@ impl Comparer<'_> {
         let Some([left, right]) = lists else { return };
         for name in left.union(&right) {
             let get = |index: usize| match [&left, &right][index].contains(name) {
-                true => files[index].xattr(name).map(Some),
+                true => files[index].xattr(name).map(Some).map_err(|error| {
+                    let why = reason(&error);
+                    explained(error, format!("{}: {why}", escaped(name.to_bytes())))
+                }),
                 false => Ok(None),
             };
             let Some(values) = both(self.comparison, path, get) else {
