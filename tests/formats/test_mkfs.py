@@ -259,6 +259,30 @@ def test_one_owner_of_a_packed_tree(work, kind):
         "0:1", code=2, mentions=["--owner UID:GID"])
 
 
+TIMES = [("squashfs", ("mksquashfs",), -86_400, 5), ("squashfs", ("mksquashfs",), 1 << 33, 5),
+         ("iso9660", ("xorriso",), 1 << 33, -86_400), ("romfs", ("genromfs",), 5, 0),
+         ("cramfs", ("mkfs.cramfs",), 5, 0), ("erofs", ("mkfs.erofs",), None, -86_400)]
+
+
+@pytest.mark.parametrize("kind, lost, kept", [
+    pytest.param(kind, lost, kept, marks=pytest.mark.needs(*tools), id=f"{kind}:{lost}")
+    for kind, tools, lost, kept in TIMES])
+def test_times_that_a_packed_type_cannot_hold(work, kind, lost, kept):
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    for name, time in (("lost", lost), ("kept", kept)):
+        if time is not None:
+            with open(f"{tree}/{name}", "w", encoding="ascii") as stream:
+                stream.write("x")
+            os.utime(f"{tree}/{name}", (time, time))
+    os.utime(tree, (kept, kept))
+    said = good("mkfs", kind, f"{work}/image", "--from", tree).err
+    expected = f"not kept: times of {tree}/lost\n" if lost is not None else ""
+    assert said.removeprefix("outboard: ") == expected
+    seconds = good("find", f"{work}/image:/kept", "-printf", "%T@").out
+    assert float(seconds) == kept
+
+
 @pytest.mark.needs_root
 @pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660", "romfs", "cramfs"])
 def test_files_that_a_packer_cannot_read_are_named(work, kind):

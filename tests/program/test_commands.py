@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import tarfile
 import time
 
 import pytest
@@ -207,6 +208,42 @@ def test_touch_sets_times(work):
                 assert mine.st_atime_ns == other.st_atime_ns, name
     twins.compare()
     bad("touch", "-d", "next week", f"{twins.image}:/text", code=2, mentions=["2026-11-21"])
+
+
+@pytest.mark.parametrize("text", ("2026-07-01T12:00[Europe/Berlin]", "2026-07-01UTCUTC",
+                                  "2026-07-01T12:00+02:00[America/New_York]",
+                                  "2026-07-01 12:00 +02:00 UTC", "@5x"))
+def test_no_part_of_a_time_is_ignored(work, text):
+    image = images.make(f"{work}/x.img", "ext4")
+    bad("touch", "-d", text, f"{image}:/", code=2, mentions=[text])
+    bad("tar-out", "--mtime", text, f"{image}:/", code=2, mentions=[text])
+
+
+@pytest.mark.needs("mkntfs")
+def test_times_before_1970_on_ntfs(work):
+    """Linux's ntfs3 reports their fractions as negative nanoseconds."""
+    image = images.make(f"{work}/n.img", "ntfs")
+    with open(f"{work}/file", "w", encoding="ascii"):
+        pass
+    os.utime(f"{work}/file", ns=(0, -1_250_000_000))
+    good("cp", "-a", f"{work}/file", f"{image}:/file")
+    shown, = items(good("ls", "--json", f"{image}:/file"))
+    assert shown["modified"] == -1_250_000_000
+    assert "23:59:58.75" in good("stat", f"{image}:/file").out
+    assert not good("cp", "-a", f"{image}:/file", f"{work}/again").err
+    assert os.stat(f"{work}/again").st_mtime_ns == -1_250_000_000
+    good("tar-out", f"{image}:/", "-f", f"{work}/x.tar")
+    with tarfile.open(f"{work}/x.tar") as archive:
+        assert archive.getmember("./file").mtime == -1.25
+
+
+@pytest.mark.parametrize("kind, time", (("ntfs", "@1000000000000"), ("udf", "@2100000000000")))
+def test_times_that_a_driver_only_seems_to_store(work, kind, time):
+    """Until the inode is read again, these drivers report the time that was asked for."""
+    image = f"{work}/x.img"
+    good("mkfs", kind, image, "--size", "64M")
+    good("touch", f"{image}:/file")
+    bad("touch", "-d", time, f"{image}:/file", mentions=("cannot hold the time",))
 
 
 # ---- names of users: those of the image ----

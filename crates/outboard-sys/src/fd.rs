@@ -28,6 +28,16 @@ struct OpenHow {
     resolve: u64,
 }
 
+/// The same time with nanoseconds from 0 to 999,999,999. Some drivers return others: ntfs3 negative
+/// ones for times before 1970, btrfs those of a damaged image. The kernel keeps them in 32 bits,
+/// without a sign.
+fn whole_time(seconds: i64, nanoseconds: i64) -> (i64, i64) {
+    const SECOND: i64 = 1_000_000_000;
+    let nanoseconds = i64::from(nanoseconds as i32);
+    let whole = seconds.saturating_add(nanoseconds.div_euclid(SECOND));
+    (whole, nanoseconds.rem_euclid(SECOND))
+}
+
 /// An open file; dropping it closes it.
 #[derive(Debug)]
 pub struct Fd {
@@ -304,10 +314,18 @@ impl Fd {
         ];
         // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is
         // valid for it.
-        unsafe {
+        let mut stat = unsafe {
             self.call(libc::SYS_newfstatat, arguments)?;
-            Ok(result.assume_init())
+            result.assume_init()
+        };
+        for (seconds, part) in [
+            (&mut stat.st_atime, &mut stat.st_atime_nsec),
+            (&mut stat.st_mtime, &mut stat.st_mtime_nsec),
+            (&mut stat.st_ctime, &mut stat.st_ctime_nsec),
+        ] {
+            (*seconds, *part) = whole_time(*seconds, *part);
         }
+        Ok(stat)
     }
 
     /// Metadata of a file with the time of its birth. `flags`: `AT_*`.
@@ -323,10 +341,20 @@ impl Fd {
         ];
         // SAFETY: the name outlives the call, the result has the kernel's layout and all-zero is
         // valid for it.
-        unsafe {
+        let mut stat = unsafe {
             self.call(libc::SYS_statx, arguments)?;
-            Ok(result.assume_init())
+            result.assume_init()
+        };
+        for time in [
+            &mut stat.stx_atime,
+            &mut stat.stx_mtime,
+            &mut stat.stx_ctime,
+            &mut stat.stx_btime,
+        ] {
+            let (seconds, part) = whole_time(time.tv_sec, i64::from(time.tv_nsec));
+            (time.tv_sec, time.tv_nsec) = (seconds, part as u32);
         }
+        Ok(stat)
     }
 
     /// Asks or changes what a file system keeps of this file beside the usual. `request`: one that
@@ -636,5 +664,19 @@ impl Fd {
         // SAFETY: the result has the kernel's layout.
         unsafe { self.call(libc::SYS_fstatfs, [pointer_mut(&mut result), 0, 0, 0, 0]) }?;
         Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_time;
+
+    #[test]
+    fn times_have_whole_nanoseconds() {
+        assert_eq!(whole_time(-1, -250_000_000), (-2, 750_000_000));
+        assert_eq!(whole_time(-1, 4_044_967_296), (-2, 750_000_000));
+        assert_eq!(whole_time(5, 999_999_999), (5, 999_999_999));
+        assert_eq!(whole_time(5, 2_000_000_001), (7, 1));
+        assert_eq!(whole_time(i64::MAX, 1_000_000_000), (i64::MAX, 0));
     }
 }

@@ -67,7 +67,8 @@ impl AttributeTarget<'_> {
             Self::Path(file) => (file.stat(), file.fd()),
         };
         let file_system = || target.statfs().ok().map(|found| found.kind);
-        found.is_ok_and(|found| is_kept(&times[1], stored(found.st_mtime, file_system)))
+        let seconds = found.map_or(None, |found| stored(found.st_mtime, file_system));
+        seconds.is_some_and(|seconds| is_kept(&times[1], seconds))
     }
 }
 

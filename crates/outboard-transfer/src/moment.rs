@@ -5,6 +5,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use libc::timespec;
+use std::ops::RangeInclusive;
 
 /// Parses "2026-11-21", "2026-11-21 10:20:30.5", the same with a zone as in "+01:00", and
 /// "@SECONDS".
@@ -18,18 +19,32 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
     if let Some(seconds) = text.strip_prefix('@') {
         return parse_seconds(seconds).ok_or_else(wrong);
     }
+    if text.contains('[') {
+        return Err(format!(
+            "\"{text}\" names a time zone or a calendar: give the offset, as in +01:00"
+        ));
+    }
     let compact = without_zone_gap(text);
-    let plain = compact.trim_end_matches("UTC").trim_end();
-    let local = || -> Option<Timestamp> {
-        let moment: DateTime = plain.parse().ok()?;
-        TimeZone::UTC.to_timestamp(moment).ok()
-    };
     let moment = match compact.parse::<Timestamp>() {
         Ok(moment) => Some(moment),
-        Err(_) => local(),
+        Err(_) => in_utc(&compact),
     };
     let nanoseconds = moment.ok_or_else(wrong)?.as_nanosecond();
     from_nanoseconds(nanoseconds).ok_or_else(wrong)
+}
+
+/// A date and time without an offset, which "UTC" may follow once. The parser of the library would
+/// ignore an offset.
+fn in_utc(text: &str) -> Option<Timestamp> {
+    let plain = text.strip_suffix("UTC").unwrap_or(text).trim_end();
+    let time = plain
+        .split_once([' ', 'T', 't'])
+        .map_or("", |(_, time)| time);
+    if time.contains(['+', '-']) {
+        return None;
+    }
+    let moment: DateTime = plain.parse().ok()?;
+    TimeZone::UTC.to_timestamp(moment).ok()
 }
 
 /// Whether a file system has kept a modification time. `found`: the stored seconds. FAT stores even
@@ -50,17 +65,34 @@ fn is_near(wanted: &timespec, found: i64, rounding: u64) -> bool {
     }
 }
 
-/// The kinds of file systems (statfs) that keep the seconds since 1970 modulo 2^32, and report the
-/// requested time until the inode is read again: Linux's HFS and HFS+.
-const WRAPPING: [i64; 2] = [0x4244, 0x482b];
+/// Kinds of file systems (statfs), and the seconds since 1970 that they can store, if their drivers
+/// report any requested time until the inode is read again. All other drivers choose the nearest
+/// time that they can store.
+const UNCHECKED: [(i64, RangeInclusive<i64>); 4] = [
+    // HFS and HFS+: 32 bits.
+    (0x4244, 0..=u32::MAX as i64),
+    (0x482b, 0..=u32::MAX as i64),
+    // ntfs3: 64 bits of 100 nanoseconds.
+    (0x7366_746e, -922_337_203_685..=922_337_203_684),
+    // UDF: a year of 16 bits, and no year 0.
+    (0x1501_3346, -62_135_596_800..=2_005_949_145_599),
+];
 
-/// The seconds that a remount will show for a file that reports `found` now. `kind`: the type of
-/// its file system, if that is known.
-pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> i64 {
-    if u32::try_from(found).is_ok() || !kind().is_some_and(|kind| WRAPPING.contains(&kind)) {
-        return found;
+/// The seconds that a remount will show for a file that reports `found` now; `None`: other ones.
+/// `kind`: the type of its file system, if that is known.
+pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> Option<i64> {
+    // All of them can store these.
+    if u32::try_from(found).is_ok() {
+        return Some(found);
     }
-    found.rem_euclid(1 << 32)
+    let Some(kind) = kind() else {
+        return Some(found);
+    };
+    let mut lossy = UNCHECKED.iter().filter(|(other, _)| *other == kind);
+    match lossy.next() {
+        Some((_, range)) if !range.contains(&found) => None,
+        _ => Some(found),
+    }
 }
 
 /// The seconds of SOURCE_DATE_EPOCH, the time in reproducible images.
@@ -87,7 +119,11 @@ fn without_zone_gap(text: &str) -> String {
 
 /// Seconds since 1970, also with a fraction and also negative.
 fn parse_seconds(text: &str) -> Option<timespec> {
-    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let (whole, part) = match text.split_once('.') {
+        Some((_, "")) => return None,
+        Some(parts) => parts,
+        None => (text, ""),
+    };
     let digits = part.bytes().all(|byte| byte.is_ascii_digit());
     let seconds: i64 = whole.parse().ok()?;
     if !digits {
@@ -148,13 +184,25 @@ mod tests {
     }
 
     #[test]
-    fn hfs_wraps_times() {
-        let hfs = || Some(WRAPPING[0]);
-        assert_eq!(stored(-1, hfs), (1 << 32) - 1);
-        assert_eq!(stored(1 << 32, hfs), 0);
-        assert_eq!(stored(-1, || Some(0xef53)), -1);
-        assert_eq!(stored(-1, || None), -1);
-        assert_eq!(stored((1 << 32) - 1, || unreachable!()), (1 << 32) - 1);
+    fn drivers_report_times_that_they_cannot_store() {
+        let [hfs, _, ntfs, udf] = UNCHECKED.map(|(kind, _)| kind);
+        for (kind, good, bad) in [
+            (hfs, 1, -1),
+            (hfs, (1 << 32) - 1, 1 << 32),
+            (ntfs, -11_644_473_601, -922_337_203_686),
+            (ntfs, 900_000_000_000, 1_000_000_000_000),
+            (udf, -1, -62_135_596_801),
+            (udf, 1 << 40, 1 << 41),
+        ] {
+            assert_eq!(stored(good, || Some(kind)), Some(good), "{kind:x}");
+            assert_eq!(stored(bad, || Some(kind)), None, "{kind:x}");
+        }
+        assert_eq!(stored(i64::MIN, || Some(0xef53)), Some(i64::MIN));
+        assert_eq!(stored(-1, || None), Some(-1));
+        assert_eq!(
+            stored((1 << 32) - 1, || unreachable!()),
+            Some((1 << 32) - 1)
+        );
     }
 
     #[test]
@@ -167,8 +215,52 @@ mod tests {
             "@1.x",
             "@99999999999999999999",
             "2026-02-30",
+            "2026-07-01T12:00[Europe/Berlin]",
+            "2026-07-01T12:00Z[Europe/Berlin]",
+            "2026-07-01T12:00+02:00[America/New_York]",
+            "2026-07-01[u-ca=hebrew]",
+            "2026-07-01UTCUTC",
+            "2026-07-01 12:00 UTC UTC",
+            "2026-07-01T12:00ZUTC",
+            "2026-07-01 12:00 +02:00 UTC",
+            "2026-07-01 12:00+02:00UTC",
+            "2026-07-01 12:00-05:00UTC",
+            "2026-07-01 12:00 CEST",
         ] {
             assert!(parse_moment(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn no_part_of_a_time_is_ignored() {
+        let good = [
+            "1970-01-02",
+            "2001-09-09 01:46:40",
+            "2001-09-09 01:46:40 UTC",
+            "2001-09-09T01:46:40Z",
+            "2001-09-09T03:46:40.5+02:00",
+            "@1000000000",
+            "@-1.5",
+        ];
+        let tails = [
+            "x", "[UTC]", "UTC", " UTC", "Z", "+01:00", "-01:00", " +0100", "@", ".", ":", "\0",
+        ];
+        let time = |text: &str| parse_moment(text).map(|time| (time.tv_sec, time.tv_nsec));
+        for text in good {
+            assert!(time(text).is_ok(), "{text}");
+            for tail in tails {
+                let longer = format!("{text}{tail}");
+                let says_utc = tail.contains("UTC") && !tail.contains('[');
+                let has_zone = text.ends_with(['C', 'Z']) || text.contains('+');
+                let is_zone_of_utc = says_utc && !has_zone && !text.starts_with('@');
+                let same = time(&longer).is_ok() && time(&longer) == time(text);
+                assert_eq!(same, is_zone_of_utc || is_plain_z(text, tail), "{longer}");
+            }
+        }
+    }
+
+    /// "Z" behind a time of the day is its zone.
+    fn is_plain_z(text: &str, tail: &str) -> bool {
+        tail == "Z" && text == "2001-09-09 01:46:40"
     }
 }

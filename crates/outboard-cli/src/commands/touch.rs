@@ -134,23 +134,25 @@ fn check_kept(
     now: &libc::stat,
     near: &Fd,
 ) -> io::Result<()> {
-    let found = |seconds| stored(seconds, || near.statfs().ok().map(|found| found.kind));
-    let (wanted, found, kept) = match options.access && !options.modification {
-        true => {
-            let found = found(now.st_atime);
-            (&times[0], found, is_access_kept(&times[0], found))
-        }
-        false => {
-            let found = found(now.st_mtime);
-            (&times[1], found, is_kept(&times[1], found))
-        }
+    let only_access = options.access && !options.modification;
+    let (wanted, reported) = match only_access {
+        true => (&times[0], now.st_atime),
+        false => (&times[1], now.st_mtime),
     };
+    let found = stored(reported, || near.statfs().ok().map(|found| found.kind));
+    let kept = found.is_some_and(|found| match only_access {
+        true => is_access_kept(wanted, found),
+        false => is_kept(wanted, found),
+    });
     if kept {
         return Ok(());
     }
-    Err(io::Error::other(format!(
-        "its file system cannot hold the time {}: it took {} instead",
-        moment(wanted.tv_sec, wanted.tv_nsec),
-        moment(found, 0)
-    )))
+    let wanted = moment(wanted.tv_sec, wanted.tv_nsec);
+    Err(io::Error::other(match found {
+        Some(found) => format!(
+            "its file system cannot hold the time {wanted}: it took {} instead",
+            moment(found, 0)
+        ),
+        None => format!("its file system cannot hold the time {wanted}"),
+    }))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tools that read the tree themselves leave out some attributes without a message. This reports
-//! them, as our own copies do.
+//! Tools that read the tree themselves leave out some attributes without a message, and change
+//! times that the type cannot hold. This reports them, as our own copies do.
 
 use super::host_tree;
 use super::makers::FileSystemMaker;
@@ -23,16 +23,20 @@ const OF_LAYERS: [&[u8]; 5] = [
     b"whiteouts",
 ];
 
-/// Reports the attributes of the tree that the tool drops. The tool has reported files that cannot
-/// be read. Returns whether all is kept that is more than metadata.
-pub fn tell(top: &Path, maker: &FileSystemMaker, interrupt: Interrupt) -> Result<bool> {
-    if maker.leaves_out.is_empty() {
-        return Ok(true);
-    }
+/// Reports the attributes of the tree that the tool drops, and the times that it changes. The tool
+/// has reported files that cannot be read. `newest`: later times become this one. Returns whether
+/// all is kept that is more than metadata.
+pub fn tell(
+    top: &Path,
+    maker: &FileSystemMaker,
+    newest: Option<i64>,
+    interrupt: Interrupt,
+) -> Result<bool> {
     let report = Report::default();
     host_tree::for_each(top, interrupt, |step| {
         if let Step::Found(entry) = step {
             note(&entry, maker, &report);
+            note_time(&entry, maker, newest, &report);
         }
         Ok(())
     })?;
@@ -60,6 +64,14 @@ fn note(entry: &Entry, maker: &FileSystemMaker, report: &Report) {
     kinds.dedup();
     for kind in kinds {
         report.lose(kind, || entry.shown());
+    }
+}
+
+fn note_time(entry: &Entry, maker: &FileSystemMaker, newest: Option<i64>, report: &Report) {
+    let modified = entry.stat().map(|stat| stat.st_mtime);
+    let wanted = modified.map(|time| time.min(newest.unwrap_or(i64::MAX)));
+    if wanted.is_ok_and(|time| !maker.times.contains(&time)) {
+        report.lose(Loss::Times, || entry.shown());
     }
 }
 

@@ -6,6 +6,7 @@ use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::Tool;
 use outboard_transfer::report::Loss;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 
 const MEGABYTE: u64 = 1 << 20;
@@ -90,6 +91,8 @@ pub struct FileSystemMaker {
     /// The tool leaves out what it cannot read, says so on standard error, and calls that success.
     /// Lines with these words are about metadata only.
     pub skips: Option<&'static [&'static str]>,
+    /// The seconds since 1970 that the type can hold, if a tool reads the tree.
+    pub times: RangeInclusive<i64>,
 }
 
 const UUID: usize = 36;
@@ -111,6 +114,7 @@ const NONE: FileSystemMaker = FileSystemMaker {
     leaves_out: &[],
     copies_links: false,
     skips: None,
+    times: i64::MIN..=i64::MAX,
 };
 
 const fn ext(kind: &'static str, words: &'static [&'static str]) -> FileSystemMaker {
@@ -122,6 +126,7 @@ const fn ext(kind: &'static str, words: &'static [&'static str]) -> FileSystemMa
         uuid: field(&["-U", "{}"], UUID),
         sectors: Sectors::ByVariable("MKE2FS_DEVICE_SECTSIZE"),
         reproducible: Reproducible::Ext,
+        times: i32::MIN as i64..=i64::MAX,
         ..NONE
     }
 }
@@ -269,6 +274,7 @@ const MAKERS: &[FileSystemMaker] = &[
         owner: Some(("-force-uid", "-force-gid")),
         leaves_out: &[Loss::AccessList],
         skips: Some(&["Unrecognised xattr prefix", "attempting to re-read"]),
+        times: 0..=u32::MAX as i64,
         ..NONE
     },
     FileSystemMaker {
@@ -310,6 +316,8 @@ const MAKERS: &[FileSystemMaker] = &[
         reproducible: Reproducible::Iso,
         owner: Some(("-uid", "-gid")),
         leaves_out: ATTRIBUTES,
+        // The years 1900 to 2155.
+        times: -2_208_988_800..=5_869_583_999,
         ..NONE
     },
     FileSystemMaker {
@@ -322,6 +330,7 @@ const MAKERS: &[FileSystemMaker] = &[
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
         skips: Some(&[]),
+        times: 0..=0,
         ..NONE
     },
     FileSystemMaker {
@@ -333,6 +342,7 @@ const MAKERS: &[FileSystemMaker] = &[
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
         skips: Some(&["uids truncated", "gids truncated"]),
+        times: 0..=0,
         ..NONE
     },
 ];

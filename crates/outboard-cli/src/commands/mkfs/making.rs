@@ -348,6 +348,13 @@ impl<'a> Making<'a> {
         if let (Reproducible::Ext, Some(time)) = (self.maker.reproducible, self.time) {
             let filled = self.call(session, scratch, Some(source), words)?;
             if filled == Copied::All {
+                let tree = source.directory()?;
+                losses::tell(
+                    tree.as_ref(),
+                    self.maker,
+                    self.time,
+                    session.catch_interrupts(),
+                )?;
                 ext::settle(
                     session,
                     scratch,
@@ -500,7 +507,7 @@ impl<'a> Making<'a> {
         }
         if let Some(source) = &self.source {
             let tree = source.directory()?;
-            if !losses::tell(tree.as_ref(), self.maker, interrupt)? {
+            if !losses::tell(tree.as_ref(), self.maker, self.time, interrupt)? {
                 made = Copied::Some;
             }
         }
