@@ -9,11 +9,13 @@ import re
 import stat
 import subprocess
 import tarfile
+import threading
 
 import pytest
 
 from support import host, images, program
 from support.json_output import items
+from support.patience import wait_until
 from support.program import bad, good, run
 from program.test_cli import drain
 
@@ -363,3 +365,81 @@ def test_special_bits_of_new_copies(work):
         assert oct(os.stat(f"{work}/again/{name}").st_mode) == oct(theirs), name
         found, = items(good("stat", "--json", f"{disk}:/to/{name}".rstrip("/")))
         assert oct(found["mode"]) == oct(theirs & 0o7777), name
+
+
+def write_sparse_file_by_ntfs_3g(work, image):
+    """Linux's ntfs3 writes no holes."""
+    directory = f"{work}/mounted"
+    os.mkdir(directory)
+    with subprocess.Popen(["ntfs-3g", "-o", "no_detach", image, directory]):
+        wait_until(lambda: os.path.ismount(directory), "ntfs-3g has mounted it")
+        host.run("cp", "--sparse=always", f"{work}/sparse", directory)
+        host.run("umount", directory)
+
+
+@pytest.mark.parametrize("kind", (
+    pytest.param("ntfs", marks=[pytest.mark.needs("ntfs-3g"), needs_root]), "jfs", "minix", "udf"))
+def test_holes_that_are_not_reported(work, kind):
+    """These drivers have holes, and no SEEK_HOLE."""
+    image, other = f"{work}/x.img", f"{work}/other.img"
+    good("mkfs", kind, image, "--size", "128M")
+    good("mkfs", "ext4", other, "--size", "64M")
+    size, places = 96 << 20, (0, 5_000_000, (96 << 20) - 1)
+    with open(f"{work}/sparse", "wb") as stream:
+        stream.truncate(size)
+        for place in places:
+            stream.seek(place)
+            stream.write(b"x")
+    if kind == "ntfs":
+        write_sparse_file_by_ntfs_3g(work, image)
+    else:
+        good("cp", f"{work}/sparse", f"{image}:/sparse")
+    good("cp", "-a", f"{image}:/sparse", f"{work}/again")
+    assert os.stat(f"{work}/again").st_blocks * 512 < 1 << 20
+    host.run("cmp", f"{work}/sparse", f"{work}/again")
+    archive = good("tar-out", f"{image}:/").raw
+    assert len(archive) < 1 << 20
+    with open(f"{work}/x.tar", "wb") as stream:
+        stream.write(archive)
+    os.mkdir(f"{work}/unpacked")
+    host.run("tar", "-x", "-f", f"{work}/x.tar", "-C", f"{work}/unpacked")
+    host.run("cmp", f"{work}/sparse", f"{work}/unpacked/sparse")
+    good("cp", "-a", f"{image}:/sparse", f"{other}:/")
+    assert int(good("find", f"{other}:/sparse", "-printf", "%k").out) < 1024
+    assert good("diff", f"{image}:/sparse", f"{other}:/sparse").code == 0
+
+
+def test_a_file_that_changes_while_it_is_read(work):
+    image, log = f"{work}/x.img", f"{work}/log"
+    good("mkfs", "ext4", image, "--size", "128M")
+    images.write_noise(log, 64)
+    done = threading.Event()
+
+    def write_on():
+        with open(log, "r+b", buffering=0) as stream:
+            while not done.wait(0.001):
+                stream.seek(0)
+                stream.write(b"x")
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        result = good("cp", log, f"{image}:/")
+    finally:
+        done.set()
+        writer.join()
+    assert f"changed while it was read: {log}" in result.err, result
+    assert not good("cp", log, f"{image}:/").err
+
+
+def test_failures_of_one_reason_are_bounded(work):
+    """The first ones are printed, the others are counted; JSON has the exact number."""
+    image, names = f"{work}/x.img", 1200
+    good("mkfs", "vfat", image, "--size", "64M")
+    os.mkdir(f"{work}/links")
+    for number in range(names):
+        os.symlink("x", f"{work}/links/{number}")
+    os.symlink("x", f"{work}/links/" + "n" * 255)
+    result = bad("cp", "-r", f"{work}/links", f"{image}:/", mentions=("links/",))
+    assert len(result.err.splitlines()) < 60, len(result.err.splitlines())
+    assert f"and {names + 1 - 20} more failures" in result.err, result.err[-300:]

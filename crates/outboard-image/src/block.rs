@@ -23,6 +23,12 @@ pub(crate) fn fetch(source: &(impl Source + ?Sized), offset: u64, length: usize)
     Some(Block(bytes))
 }
 
+impl From<Vec<u8>> for Block {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
 macro_rules! field {
     ($name:ident, $type:ty, $convert:ident) => {
         pub(crate) fn $name(&self, offset: usize) -> $type {

@@ -9,10 +9,12 @@
 
 mod block;
 mod fault;
+pub mod hfsplus;
 pub mod integrity;
 pub mod luks;
 pub mod lvm;
 pub mod md;
+pub mod ntfs;
 pub mod partition;
 mod probe;
 pub mod qcow2;

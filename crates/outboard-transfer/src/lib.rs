@@ -21,8 +21,11 @@ pub mod claimed_size;
 pub mod cp;
 #[doc(hidden)]
 pub mod exclusion;
+mod file_state;
 #[doc(hidden)]
 pub mod glob;
+#[doc(hidden)]
+pub mod hidden;
 #[doc(hidden)]
 pub mod labels;
 #[doc(hidden)]
@@ -50,6 +53,7 @@ pub mod volume_bytes;
 pub mod walk;
 #[doc(hidden)]
 pub mod wildcards;
+mod zeros;
 
 pub use cp::Keep;
 #[doc(inline)]

@@ -20,7 +20,11 @@ pub enum Loss {
     AccessList,
     Attribute,
     HardLink,
+    /// Parts that Linux does not show.
+    Hidden,
     Socket,
+    /// The copy may mix old and new contents.
+    Changed,
 }
 
 impl Loss {
@@ -40,7 +44,17 @@ impl Loss {
             Loss::AccessList => "access control list",
             Loss::Attribute => "extended attributes",
             Loss::HardLink => "hard link (copied as a file of its own)",
+            Loss::Hidden => "parts that Linux does not show",
             Loss::Socket => "sockets, which archives do not have:",
+            Loss::Changed => "one state of the contents",
+        }
+    }
+
+    /// The line about the loss. `names`: the files.
+    fn line(self, names: &str) -> String {
+        match self {
+            Loss::Changed => format!("changed while it was read: {names}"),
+            _ => format!("not kept: {} of {names}", self.text()),
         }
     }
 }
@@ -291,11 +305,8 @@ impl Report {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            warn(format!(
-                "not kept: {} of {}{more}",
-                loss.text(),
-                tally.examples.join(", ")
-            ));
+            let names = format!("{}{more}", tally.examples.join(", "));
+            warn(loss.line(&names));
         }
     }
 }

@@ -148,6 +148,32 @@ pub struct DeviceSource {
     size: u64,
 }
 
+impl DeviceSource {
+    /// The block device that the file system of a file is mounted from. ENODEV: it is mounted from
+    /// none.
+    pub fn under(file: &Fd) -> io::Result<Self> {
+        let number = file.stat()?.st_dev;
+        // Not all drivers write through the device's page cache.
+        file.sync_file_system()?;
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let here = Fd::working_directory(file.system());
+        let nodes = here.open_at(&CString::new(NODES)?, flags, 0)?;
+        let mut buffer = vec![0; 1 << 15];
+        while let Some(entries) = nodes.entries(&mut buffer)? {
+            for entry in entries {
+                let found = nodes.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)?;
+                if found.st_mode & libc::S_IFMT == libc::S_IFBLK && found.st_rdev == number {
+                    let fd = nodes.open_at(entry.name, libc::O_RDONLY, 0)?;
+                    let size = fd.seek(0, libc::SEEK_END)?;
+                    let _ = fd.advise(0, size, libc::POSIX_FADV_DONTNEED);
+                    return Ok(Self { fd, size });
+                }
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::ENODEV))
+    }
+}
+
 impl Source for DeviceSource {
     fn size(&self) -> u64 {
         self.size

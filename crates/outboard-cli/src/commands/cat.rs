@@ -10,6 +10,7 @@ use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::claimed_size;
 use outboard_transfer::cp::no_contents;
+use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::report::Report;
 use outboard_transfer::stream::{read_in_order, ReadError, LARGE};
 use outboard_transfer::volume_bytes::{self, End};
@@ -113,6 +114,7 @@ fn one(
         .and_then(|file| match file.stat()? {
             stat if matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => {
                 claimed_size::check(&file, stat.st_size.max(0) as u64)?;
+                HiddenFinder::default().find(&file, &stat)?;
                 Ok((stat.st_size, file))
             }
             stat => Err(io::Error::other(no_contents(stat.st_mode & libc::S_IFMT))),

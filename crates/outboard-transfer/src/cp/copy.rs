@@ -10,6 +10,8 @@ use super::links::{self, Links, Turn};
 use super::{Changes, CopyJob, Existing, Options};
 use crate::claimed_size;
 use crate::exclusion::Exclusion;
+use crate::file_state::FileState;
+use crate::hidden::{check_key, HiddenFinder};
 use crate::made::{Claim, OverwrittenLinks};
 use crate::report::{Loss, NamePrinter, Report};
 use crate::walk::join;
@@ -123,6 +125,7 @@ pub struct Copier<'a> {
     used: Arc<UsedFiles>,
     links: Links,
     overwritten: OverwrittenLinks,
+    hidden: HiddenFinder,
     /// Complete copies in an image.
     handles: HandleCache,
     /// Whether files may be written in another order than they are copied.
@@ -173,6 +176,7 @@ impl<'a> Copier<'a> {
             used,
             links: Links::default(),
             overwritten: OverwrittenLinks::default(),
+            hidden: HiddenFinder::default(),
             handles: HandleCache::default(),
             unordered: inside && !job.options.sorted,
         }
@@ -241,6 +245,25 @@ impl<'a> Copier<'a> {
             let _ = file.set_mode(mode);
         }
         Ok(file)
+    }
+
+    /// Reports the parts of a file that its copy will not have, if it is to have everything.
+    /// `near`: a file of the same file system. An error: the contents are such a part.
+    pub fn find_hidden(
+        &self,
+        near: &Fd,
+        stat: &libc::stat,
+        named: &dyn CopiedFile,
+    ) -> io::Result<()> {
+        if let Some(parts) = self
+            .hidden
+            .find(near, stat)?
+            .filter(|_| self.options.archive())
+        {
+            let shown = || format!("{} ({parts})", named.shown());
+            self.report.lose(Loss::Hidden, shown);
+        }
+        Ok(())
     }
 
     pub fn worker(&'a self) -> Worker<'a> {
@@ -458,6 +481,9 @@ impl Worker<'_> {
         // Before the copy, or what it replaces, is touched.
         let size = stat.st_size.max(0) as u64;
         claimed_size::check(source, size).map_err(CopyFailure::Reading)?;
+        copier
+            .find_hidden(source, stat, item)
+            .map_err(CopyFailure::Reading)?;
         let (target, created) = create(copier, item, source, stat, claim)?;
         let result = self.fill(item, source, target, stat);
         match &result {
@@ -486,6 +512,9 @@ impl Worker<'_> {
     ) -> Result<(), CopyFailure> {
         let copier = self.copier;
         copy_data(copier, &mut self.buffer, source, &target, stat)?;
+        if FileState::of(stat).has_changed(source) {
+            copier.report.lose(Loss::Changed, || item.shown());
+        }
         let pair = SourceAndCopy::Open {
             source,
             target: &target,
@@ -507,10 +536,9 @@ impl Worker<'_> {
     }
 
     fn link(&mut self, item: &Item, stat: &libc::stat, claim: &Claim) -> Result<(), CopyFailure> {
-        let text = item
-            .source()
-            .read_link_at(item.source_name())
-            .map_err(CopyFailure::Reading)?;
+        let (source, name) = (item.source(), item.source_name());
+        check_key(source, name).map_err(CopyFailure::Reading)?;
+        let text = source.read_link_at(name).map_err(CopyFailure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
         self.copier
             .replacing(target, claim, || target.make_symlink_at(&text, name))
@@ -539,6 +567,8 @@ impl Worker<'_> {
 
     /// Gives a copy that is not open its attributes, unless another process has replaced it.
     fn keep_named(&self, item: &Item, stat: &libc::stat) -> Result<(), CopyFailure> {
+        let found = self.copier.find_hidden(item.source(), stat, item);
+        found.map_err(CopyFailure::Reading)?;
         let keeps = self.copier.options.keeps();
         if !keeps && self.copier.changes.owner.is_none() {
             return Ok(());

@@ -3,6 +3,7 @@
 
 use super::copy::{Copier, CopyFailure};
 use crate::stream::LARGE;
+use crate::zeros::{data_parts, may_be_holes};
 use outboard::Fd;
 use outboard_volume::stream_output::StreamOutput;
 use std::io::{self, Write};
@@ -80,6 +81,8 @@ struct DataCopy<'a> {
     target: &'a Fd,
     trails: [Option<Trail<'a>>; 2],
     direct: bool,
+    /// Blocks of zeros become holes. The target is empty.
+    skips_zeros: bool,
 }
 
 impl<'a> DataCopy<'a> {
@@ -89,6 +92,7 @@ impl<'a> DataCopy<'a> {
             target,
             trails: [Trail::new(source, false), Trail::new(target, true)],
             direct: size >= LARGE,
+            skips_zeros: false,
         };
         if copy.direct {
             for file in copy.inside() {
@@ -122,6 +126,11 @@ impl<'a> DataCopy<'a> {
         }
     }
 
+    fn write(&mut self, bytes: &[u8], offset: u64) -> Result<(), CopyFailure> {
+        self.attempt(|copy| copy.target.write_all_at(bytes, offset))
+            .map_err(CopyFailure::Writing)
+    }
+
     /// Copies as many bytes as fit into `bytes`. Returns their number, 0 at the end of the file.
     fn copy(&mut self, bytes: &mut [u8], offset: u64) -> Result<usize, CopyFailure> {
         let length = self
@@ -130,8 +139,14 @@ impl<'a> DataCopy<'a> {
         if self.direct && length as u64 % BLOCK != 0 {
             self.end_direct().map_err(CopyFailure::Writing)?;
         }
-        self.attempt(|copy| copy.target.write_all_at(&bytes[..length], offset))
-            .map_err(CopyFailure::Writing)?;
+        if self.skips_zeros {
+            for part in data_parts(&bytes[..length]) {
+                let place = offset + part.start as u64;
+                self.write(&bytes[part], place)?;
+            }
+        } else {
+            self.write(&bytes[..length], offset)?;
+        }
         for trail in self.trails.iter_mut().flatten() {
             trail.reached(offset + length as u64);
         }
@@ -186,6 +201,9 @@ pub fn copy_data(
     if may_have_holes(source, stat) {
         if let Some(first) = find_holes(source, size) {
             return copy_parts(copier, buffer, source, target, size, first);
+        }
+        if may_be_holes(source, stat) {
+            return copy_without_zeros(copier, buffer, source, target, size);
         }
     }
     if source.system() == target.system() && copy_inside(copier, source, target, stat)? {
@@ -293,6 +311,20 @@ fn copy_parts(
         copy_range(copier, buffer, &mut transfer, start, end)?;
         next = source.next_data(end).map_err(CopyFailure::Reading)?;
     }
+    target.truncate(size).map_err(CopyFailure::Writing)
+}
+
+/// Copies a file whose holes are not reported, and leaves holes in the place of zeros.
+fn copy_without_zeros(
+    copier: &Copier,
+    buffer: &mut Buffer,
+    source: &Fd,
+    target: &Fd,
+    size: u64,
+) -> Result<(), CopyFailure> {
+    let mut transfer = DataCopy::new(source, target, size);
+    transfer.skips_zeros = true;
+    copy_range(copier, buffer, &mut transfer, 0, size)?;
     target.truncate(size).map_err(CopyFailure::Writing)
 }
 

@@ -112,6 +112,11 @@ impl CopiedDirectory {
         }
     }
 
+    /// Its path, as the user would write it.
+    pub fn raw_path(&self) -> Vec<u8> {
+        self.shown.to_vec()
+    }
+
     /// The path of a file in it.
     pub fn raw_path_of(&self, name: &CStr) -> Vec<u8> {
         match self.stat {
@@ -253,6 +258,8 @@ fn finish(copier: &Copier, directory: &CopiedDirectory) {
         source: &directory.source,
         target: &directory.target,
     };
+    // A directory has no contents of its own.
+    let _ = copier.find_hidden(&directory.source, stat, directory);
     if copier.options.keeps() {
         match directory.target.stat() {
             Ok(now) => attributes::keep(copier, &pair, stat, &now, directory),

@@ -10,6 +10,7 @@ use super::directory::{release, CopiedDirectory};
 use super::following::{check_end, follow, with_hint, Followed};
 use super::queue::Queue;
 use super::Options;
+use crate::hidden::check_key;
 use outboard::walk::{DirectoryNames, Entry, OpenDirectory, Start, Step, Walk};
 use outboard::{Fd, Tree};
 use std::collections::HashSet;
@@ -280,6 +281,11 @@ impl SourceWalk<'_, '_> {
                 copy.real = std::mem::take(&mut self.real);
                 copy.print_names(copier);
                 let copy = Arc::new(copy);
+                if let Some(error) = encrypted(&copy.source, names) {
+                    let path = copy.raw_path();
+                    copier.report.fail_reading("cannot list", path, &error);
+                    names.clear();
+                }
                 self.take_files(&copy, names);
                 self.levels.push(copy);
             }
@@ -352,6 +358,14 @@ impl SourceWalk<'_, '_> {
     fn refuse(&self, entry: &Entry, why: &io::Error) {
         let path = entry.path.to_vec();
         self.copier.report.fail_reading("cannot open", path, why);
+    }
+}
+
+/// The error of a directory whose names are encrypted.
+fn encrypted(directory: &Fd, names: &DirectoryNames) -> Option<io::Error> {
+    match names.is_empty() {
+        true => None,
+        false => check_key(directory, c"").err(),
     }
 }
 

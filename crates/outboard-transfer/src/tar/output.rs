@@ -5,6 +5,7 @@ use super::compression::{Compressor, Format};
 use super::directories::{clean, split};
 use super::pack::pack;
 use super::tree::{Choice, Folder, PackStart, PackedTree};
+use crate::hidden::HiddenFinder;
 use crate::report::Report;
 use outboard::{Fd, Mount, Tree};
 use outboard_sandbox::error::{Error, Result};
@@ -152,6 +153,7 @@ pub(crate) fn pack_from(
         report,
         interrupt,
         place,
+        hidden: HiddenFinder::default(),
     };
     let target = open()?;
     let threads = source.threads;

@@ -9,10 +9,15 @@ use super::stretches::PADDING;
 use super::tree::{Folder, PackItem, PackedTree};
 use crate::claimed_size;
 use crate::cp::data::Trail;
+use crate::file_state::FileState;
+use crate::hidden::check_key;
 use crate::other_forms;
 use crate::report::{Loss, Report};
+use crate::zeros::{data_parts, may_be_holes};
 use outboard::Fd;
 use outboard_sandbox::error::reason;
+use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +42,7 @@ struct FileMetadata {
     target: Vec<u8>,
     xattrs: Vec<(CString, Vec<u8>)>,
     map: Option<Map>,
+    state: FileState,
 }
 
 impl Packer<'_> {
@@ -102,6 +108,7 @@ impl Packer<'_> {
     fn folder(&mut self, folder: &Folder) -> Result<(), WriterGone> {
         let found = folder.fd.stat().map(|stat| FileMetadata {
             stat,
+            state: FileState::of(&stat),
             target: Vec::new(),
             xattrs: self.xattrs(&folder.path, folder.fd.xattrs(), |name| {
                 folder.fd.xattr(name)
@@ -110,6 +117,8 @@ impl Packer<'_> {
         });
         match found {
             Ok(mut found) => {
+                // A directory has no contents of its own.
+                let _ = self.find_hidden(&folder.fd, &found.stat, &folder.path);
                 self.tree.choice.changes.apply(&mut found.stat);
                 self.report.count_file();
                 self.put(&found.entry(&folder.path).headers())
@@ -152,6 +161,7 @@ impl Packer<'_> {
         let stat = folder.fd.stat_at(name, libc::AT_SYMLINK_NOFOLLOW)?;
         let mut found = FileMetadata {
             stat,
+            state: FileState::of(&stat),
             target: Vec::new(),
             xattrs: Vec::new(),
             map: None,
@@ -161,8 +171,12 @@ impl Packer<'_> {
                 let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
                 let file = folder.fd.open_at(name, flags, 0)?;
                 claimed_size::check(&file, stat.st_size.max(0) as u64)?;
+                self.find_hidden(&file, &stat, path)?;
                 found.xattrs = self.xattrs(path, file.xattrs(), |name| file.xattr(name));
                 found.map = holes(&file, stat.st_size.max(0) as u64);
+                if found.map.is_none() && may_be_holes(&file, &stat) {
+                    found.map = self.zeros_as_holes(&file, stat.st_size.max(0) as u64)?;
+                }
                 found.check_ends(&file)?;
                 return Ok((found, Some(file)));
             }
@@ -172,13 +186,54 @@ impl Packer<'_> {
                 folder.fd.open_at(name, flags, 0)?;
                 return Err(io::Error::other("it was replaced meanwhile"));
             }
-            libc::S_IFLNK => found.target = folder.fd.read_link_at(name)?.into_bytes(),
+            libc::S_IFLNK => {
+                check_key(&folder.fd, name)?;
+                found.target = folder.fd.read_link_at(name)?.into_bytes();
+            }
             _ => {}
         }
+        self.find_hidden(&folder.fd, &stat, path)?;
         found.xattrs = self.xattrs(path, folder.fd.xattrs_at(name), |attribute| {
             folder.fd.xattr_at(name, attribute)
         });
         Ok((found, None))
+    }
+
+    /// Reports the parts of a file that the archive will not have. An error: its contents are such
+    /// a part.
+    fn find_hidden(&self, near: &Fd, stat: &libc::stat, path: &[u8]) -> io::Result<()> {
+        if let Some(parts) = self.tree.hidden.find(near, stat)? {
+            let shown = || format!("{} ({parts})", self.tree.shown(path));
+            self.report.lose(Loss::Hidden, shown);
+        }
+        Ok(())
+    }
+
+    /// The map of a file that has holes and does not report them. `None`: it has no zeros.
+    fn zeros_as_holes(&self, file: &Fd, size: u64) -> io::Result<Option<Map>> {
+        let mut parts: Parts = Vec::new();
+        let mut bytes = vec![0; CHUNK];
+        let mut offset = 0;
+        while offset < size && !self.tree.interrupt.asked() {
+            let room = (size - offset).min(CHUNK as u64) as usize;
+            let length = file.read_at(&mut bytes[..room], offset)?;
+            for part in data_parts(&bytes[..length]) {
+                let (start, length) = (offset + part.start as u64, part.len() as u64);
+                match parts.last_mut() {
+                    Some(last) if last.0 + last.1 == start => last.1 += length,
+                    _ => parts.push((start, length)),
+                }
+            }
+            // A part of a block ends the file, or the packing of its bytes will report it.
+            if length < room || parts.len() >= super::sparse::MOST {
+                return Ok(None);
+            }
+            offset += length as u64;
+        }
+        Ok(match parts[..] {
+            [(0, length)] if length == size => None,
+            _ => with_end(parts, size),
+        })
     }
 
     fn xattrs(
@@ -200,9 +255,9 @@ impl Packer<'_> {
         for name in names {
             match get(&name) {
                 Ok(value) => xattrs.push((name, value)),
-                Err(_) => self
-                    .report
-                    .lose(Loss::of_xattr(&name), || self.tree.shown(path)),
+                Err(_) => self.report.lose(Loss::of_xattr(&name), || {
+                    format!("{} ({})", self.tree.shown(path), escaped(name.to_bytes()))
+                }),
             }
         }
         xattrs
@@ -250,6 +305,12 @@ impl Packer<'_> {
                 self.pad(path, left)?;
                 break;
             }
+        }
+        if left == 0 && found.state.has_changed(&file) {
+            let path = self.tree.path_of(path);
+            let text = format!("{} changed while it was read", escaped(&path));
+            let failure = Failure::new(ErrorKind::Other, text).with_path(path);
+            self.report.fail(failure);
         }
         self.zeros(padding(entry.stored()))
     }
@@ -366,7 +427,12 @@ fn holes(file: &Fd, size: u64) -> Option<Map> {
         parts.push((start, end - start));
         next = file.next_data(end).ok()?;
     }
-    // As in GNU tar, a part without bytes marks the end of a file that ends with a hole.
+    with_end(parts, size)
+}
+
+/// The map of these parts. As in GNU tar, a part without bytes marks the end of a file that ends
+/// with a hole.
+fn with_end(mut parts: Parts, size: u64) -> Option<Map> {
     let end = parts.last().map_or(0, |&(start, length)| start + length);
     if end < size {
         parts.push((size, 0));

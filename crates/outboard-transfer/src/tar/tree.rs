@@ -5,6 +5,7 @@
 
 use super::changes::MemberChanges;
 use crate::exclusion::Exclusion;
+use crate::hidden::{check_key, HiddenFinder};
 use crate::report::Report;
 use outboard::walk::{Entry, Start, Step, Walk};
 use outboard::Fd;
@@ -62,6 +63,7 @@ pub struct PackedTree<'a> {
     pub interrupt: &'a Interrupt,
     /// The directory that is packed, as the user would write it.
     pub place: &'a Place,
+    pub hidden: HiddenFinder,
 }
 
 impl PackedTree<'_> {
@@ -101,6 +103,13 @@ impl PackedTree<'_> {
                 Step::Opened(opened) => {
                     if self.choice.sorted {
                         opened.names.sort();
+                    }
+                    if !opened.names.is_empty() {
+                        if let Err(error) = check_key(opened.directory, c"") {
+                            let path = self.path_of(&[opened.entry.path, b"/"].concat());
+                            self.report.fail_reading("cannot list", path, &error);
+                            opened.names.clear();
+                        }
                     }
                     let folder = Arc::new(Folder {
                         fd: Arc::clone(opened.directory),

@@ -67,6 +67,11 @@ impl DirectoryNames {
         *self = sorted;
     }
 
+    /// Whether the walk has reached all names.
+    pub fn is_empty(&self) -> bool {
+        self.next >= self.records.len()
+    }
+
     /// Drops all names.
     pub fn clear(&mut self) {
         *self = Self::default();
