@@ -118,6 +118,60 @@ def test_two_deterministic_runs():
         assert one["received"] == other["received"], (one, other)
 
 
+KNOWN = """
+nodes: {a: , b: , c: , d: , e: , f: , n01..n02: }
+links:
+  slow: {nodes: [a, b], rate: 2 Mbit/s}
+  twice: {nodes: [c, d], duplicate: 100%, capture: true}
+  lossy: {nodes: [e, f], loss: 100%}
+  pair: {nodes: [n01, n02], prefix: [192.0.2.6/31, 'fd00::/127']}
+steps:
+  - tcp: {from: a, to: b, bytes: 200 kB, timeout: 60s}
+    name: slow
+    expect: [reachable, rate <= 2 Mbit/s]
+  - udp: {from: c, to: d, count: 40, size: 100}
+    expect: loss = 0%
+  - ping: {from: e, to: f, count: 30, interval: 1ms, timeout: 1s}
+    expect: unreachable
+  - ping: {from: n01, to: 192.0.2.7}
+  - ping: {from: n02, to: 'fd00::'}
+"""
+
+
+def test_a_lab_with_known_answers(work):
+    """Each property of a link has its effect, and the counters show it."""
+    lab = document(good("lab", "--json", "--deterministic", "--pcap", f"{work}/frames",
+                        written(work, KNOWN)))["lab"]
+    # A busy machine only makes it slower.
+    assert 4e5 < steps_by_name(lab)["slow"]["rate"] <= 2e6
+    rows = {(row["link"], row["node"]): row for row in lab["interfaces"]}
+    assert rows["twice", "c"]["sent_packets"] >= 80
+    assert rows["lossy", "e"]["dropped"] >= 30
+    assert rows["twice", "c"]["dropped"] == 0
+    assert sorted(os.listdir(f"{work}/frames")) == ["twice-c.pcapng", "twice-d.pcapng"]
+
+
+def test_captures_of_all_ends_have_files_of_their_own(work):
+    text = """
+nodes: {a: , b-c: , c: }
+links:
+  a-b: {nodes: [a, c], prefix: 10.1.0.0/24}
+  a: {nodes: [a, b-c], prefix: 10.2.0.0/24}
+"""
+    good("lab", "--pcap", f"{work}/frames", written(work, text))
+    assert sorted(os.listdir(f"{work}/frames")) == [
+        "a-a.pcapng", "a-b-a.pcapng", "a-b.c.pcapng", "a.b-c.pcapng"]
+
+
+def test_a_firewall_of_many_rules(work):
+    rules = "".join(f"        - accept tcp port {2000 + i} from 10.0.{i % 256}.0/24 to 10.0.0.0/8 "
+                    f"new\n" for i in range(1500))
+    text = (f"nodes:\n  a:\n  b:\n    firewall:\n      policy: drop\n      rules:\n{rules}"
+            f"        - accept icmp\nlinks: {{l: {{nodes: [a, b]}}}}\n"
+            f"steps:\n  - ping: {{from: a, to: b}}\n")
+    good("lab", written(work, text))
+
+
 def test_expectations_that_are_not_met(work):
     steps = "steps:\n  - ping: {from: a, to: b}\n    expect: [unreachable, 'rtt > 1min']\n"
     result = run("lab", "--json", written(work, PAIR + steps))
@@ -264,7 +318,10 @@ WRONG = {
     NODES + "links:\n  l: {nodes: [a]}": ["line 3", "too few"],
     NODES + "links:\n  l: {nodes: [a, a]}": ["line 3", "twice"],
     NODES + "links:\n  l: {nodes: [a, b], prefix: 10.0.0.0/33}": ["line 3", "10.0.0.0/33"],
-    NODES + "links:\n  l: {nodes: [a, b], prefix: 10.0.0.0/31}": ["line 3", "too few addresses"],
+    NODES + "links:\n  l: {nodes: [a, b], prefix: 10.0.0.0/32}": ["line 3", "too few addresses"],
+    "nodes: {a: , b: , c: }\nlinks:\n  l: {nodes: [a, b, c], prefix: 10.0.0.0/31}":
+        ["line 3", "too few addresses"],
+    "nodes: {n01..n03: }\nlinks:\n  l: {nodes: [n1, n3]}": ["line 3", 'no node "n1"'],
     NODES + "links:\n  l: {nodes: {a: 10.0.0.1/24, b: 10.0.0.1/24}}": ["line 3", "10.0.0.1"],
     NODES + "links:\n  l: {nodes: [a, b], loss: 200%}": ["line 3", "loss", "200%"],
     NODES + "links:\n  l: {nodes: [a, b], reorder: 5%}": ["line 3", "set a delay"],

@@ -120,11 +120,9 @@ impl<'a> RunningLab<'a> {
     }
 
     /// Waits for an answer of each node.
-    fn collect(&mut self, limit: Duration) -> Result<Vec<Answer>> {
-        let names = self.topology.nodes.iter().map(|node| node.name.as_str());
-        let workers = self.workers.iter_mut().zip(names);
-        workers
-            .map(|(worker, name)| worker.channel.answer(name, limit))
+    fn collect(&mut self) -> Result<Vec<Answer>> {
+        (0..self.workers.len())
+            .map(|node| self.answer(node, Duration::ZERO))
             .collect()
     }
 
@@ -133,10 +131,10 @@ impl<'a> RunningLab<'a> {
         self.workers[node].send(name, request)
     }
 
-    /// Waits for an answer. `limit`: the time that the request has asked for.
-    pub(crate) fn answer(&mut self, node: usize, limit: Duration) -> Result<Answer> {
+    /// Waits for the answer of a node. `asked`: the time that the request itself asks for.
+    pub(crate) fn answer(&mut self, node: usize, asked: Duration) -> Result<Answer> {
         let name = self.name(node);
-        self.workers[node].channel.answer(name, limit + PATIENCE)
+        self.workers[node].channel.answer(name, asked + PATIENCE)
     }
 
     /// Sends a request to a node and waits for its answer.
@@ -144,10 +142,10 @@ impl<'a> RunningLab<'a> {
         &mut self,
         node: usize,
         request: &NodeRequest,
-        limit: Duration,
+        asked: Duration,
     ) -> Result<Answer> {
         self.send(node, request)?;
-        self.answer(node, limit)
+        self.answer(node, asked)
     }
 
     /// Takes a link down or up, and has the nodes use other routes.
@@ -185,7 +183,7 @@ impl<'a> RunningLab<'a> {
         for node in 0..self.workers.len() {
             self.send(node, &NodeRequest::Counters)?;
         }
-        let answers = self.collect(PATIENCE)?.into_iter();
+        let answers = self.collect()?.into_iter();
         let counters = answers.map(|answer| match answer {
             Answer::Counters(counters) => Ok(counters),
             _ => Err(Error::Failed("a node gave a wrong answer".to_owned())),

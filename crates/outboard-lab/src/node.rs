@@ -142,6 +142,14 @@ fn quoted(path: &Path) -> io::Result<String> {
     Ok(text.replace('\\', "\\\\").replace(',', "\\,"))
 }
 
+/// Each port makes choices of its own, the same in each run with one seed. `None`: other choices in
+/// each run.
+fn port_seed(given: Option<u64>, is_deterministic: bool, link: usize, port: usize) -> Option<u64> {
+    let seed = given.or(is_deterministic.then_some(1))?;
+    let own = (link as u64) << 32 | (port as u64) << 16;
+    Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(own))
+}
+
 impl<'a> Node<'a> {
     fn start(topology: &'a Topology, settings: &'a LabSettings, index: usize) -> io::Result<Self> {
         let kernel = boot(topology, settings, index)?;
@@ -210,10 +218,7 @@ impl<'a> Node<'a> {
             .as_ref()
             .filter(|_| self.captures(link))
         {
-            let name = format!(
-                "{}-{}.pcapng",
-                segment.name, self.topology.nodes[self.index].name
-            );
+            let name = self.topology.capture_name(link, self.index);
             text.push_str(&format!(",pcap={}", quoted(&directory.join(name))?));
         }
         Ok(text)
@@ -406,13 +411,11 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Each port makes choices of its own, the same in each run with one seed.
+    /// A link's netem at one of its ports.
     fn seeded(&self, netem: Netem, link: usize, port: usize) -> Netem {
         let seed = netem.seed.or(self.topology.seed);
-        let seed = seed.or(self.settings.is_deterministic.then_some(1));
-        let own = (link as u64) << 32 | (port as u64) << 16;
         Netem {
-            seed: seed.map(|seed| seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(own)),
+            seed: port_seed(seed, self.settings.is_deterministic, link, port),
             ..netem
         }
     }
@@ -441,5 +444,25 @@ impl<'a> Node<'a> {
             dropped: counters.queue_drops + counters.sent_drops + counters.received_drops,
         });
         Ok(counters.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deterministic_choices_need_no_seed_in_the_file() {
+        assert_eq!(port_seed(None, false, 0, 0), None);
+        let own = port_seed(None, true, 0, 0);
+        assert!(own.is_some());
+        assert_ne!(own, port_seed(None, true, 0, 1));
+        assert_ne!(own, port_seed(None, true, 1, 0));
+        // The seed of the file comes first.
+        assert_ne!(own, port_seed(Some(7), true, 0, 0));
+        assert_eq!(
+            port_seed(Some(7), true, 2, 1),
+            port_seed(Some(7), false, 2, 1)
+        );
     }
 }

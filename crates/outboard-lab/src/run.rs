@@ -316,3 +316,70 @@ fn judge(step: &LabStep, result: &mut StepResult, earlier: &[StepResult]) {
         .collect();
     result.met = result.missed.is_empty();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+nodes: {a: , b: }
+links: {l: {nodes: [a, b]}}
+steps:
+  - ping: {from: a, to: b, count: 8}
+  - tcp: {from: a, to: b, bytes: 1000}
+  - udp: {from: a, to: b, count: 10, size: 100}
+";
+
+    fn actions() -> Vec<Action> {
+        let steps = Topology::parse(FILE).unwrap().steps.into_iter();
+        steps.map(|step| step.action).collect()
+    }
+
+    fn received(count: u64, bytes: u64) -> TransferResult {
+        TransferResult {
+            count,
+            bytes,
+            seconds: 2.0,
+            ..TransferResult::default()
+        }
+    }
+
+    #[test]
+    fn the_time_of_an_echo_is_the_average() {
+        let Some(Action::Ping(echo)) = actions().into_iter().next() else {
+            panic!("a ping");
+        };
+        let measured = EchoResult {
+            sent: 8,
+            received: 4,
+            duplicates: 3,
+            sum: 0.8,
+            least: 0.1,
+            most: 0.4,
+            ..EchoResult::default()
+        };
+        let found = echo_result("ping".to_owned(), &echo, &measured);
+        assert_eq!(found.rtt, Some(0.2));
+        assert_eq!((found.received, found.loss), (Some(4.0), Some(0.5)));
+        assert_eq!(found.reached, Some(true));
+        let text = "4 of 8 replies, 200.00 ms (100.00 ms to 400.00 ms), 3 twice";
+        assert_eq!(found.result, text);
+    }
+
+    #[test]
+    fn rates_count_bits_in_a_second() {
+        let actions = actions();
+        let (Action::Tcp(tcp), Action::Udp(udp)) = (&actions[1], &actions[2]) else {
+            panic!("tcp and udp");
+        };
+        let sent = TransferResult::default();
+        let found = tcp_result("tcp".to_owned(), tcp, &received(1000, 1000), &sent);
+        assert_eq!((found.rate, found.time), (Some(4000.0), Some(2.0)));
+        assert_eq!(found.reached, Some(true));
+        assert_eq!(found.result, "1000 bytes, contents right, 4.00 kbit/s");
+        let found = tcp_result("tcp".to_owned(), tcp, &received(999, 999), &sent);
+        assert_eq!(found.reached, Some(false));
+        let found = udp_result("udp".to_owned(), udp, &received(5, 500), &sent);
+        assert_eq!((found.rate, found.loss), (Some(2000.0), Some(0.5)));
+    }
+}

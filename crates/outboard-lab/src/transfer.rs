@@ -235,6 +235,88 @@ pub fn send(net: &Net, is_tcp: bool, transfer: &TransferStep) -> TransferResult 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topology::{Action, Topology};
+    use outboard::Kernel;
+    use std::net::Ipv4Addr;
+
+    /// A transfer over a kernel's loopback, by a step of a lab's file.
+    fn transfer(step: &str) -> TransferStep {
+        let text = format!("nodes: {{a: , b: }}\nlinks: {{l: {{nodes: [a, b]}}}}\nsteps: [{step}]");
+        let step = Topology::parse(&text).unwrap().steps.remove(0);
+        match step.action {
+            Action::Tcp(transfer) | Action::Udp(transfer) => TransferStep {
+                address: Ipv4Addr::LOCALHOST.into(),
+                ..transfer
+            },
+            other => panic!("{other:?} moves no data"),
+        }
+    }
+
+    fn net() -> Net {
+        let net = Kernel::builder().boot().unwrap().net();
+        net.set_up("lo").unwrap();
+        net
+    }
+
+    #[test]
+    fn wrong_bytes_are_noticed() {
+        let net = net();
+        let step = transfer("tcp: {from: a, to: b, bytes: 300000, timeout: 60s}");
+        let to = SocketAddr::new(step.address, step.port);
+        for wrong in [None, Some(0), Some(299_999)] {
+            let mut bytes = Contents::new().at(0, PERIOD).repeat(5);
+            bytes.truncate(300_000);
+            if let Some(position) = wrong {
+                bytes[position] ^= 1;
+            }
+            let receiver = listen(&net, true, &step).unwrap();
+            let found = std::thread::scope(|scope| {
+                let receiving = scope.spawn(|| receiver.receive(&step));
+                let stream = net.tcp_connect(to).unwrap();
+                // A receiver that has seen a wrong byte closes the connection.
+                let _ = (&stream).write_all(&bytes);
+                receiving.join().unwrap()
+            });
+            let reason = wrong.map(|_| "wrong bytes have arrived");
+            assert_eq!(found.reason.as_deref(), reason, "{wrong:?}");
+            assert_eq!(found.bytes == 300_000, wrong.is_none());
+        }
+    }
+
+    #[test]
+    fn wrong_datagrams_are_noticed() {
+        let net = net();
+        let step = transfer("udp: {from: a, to: b, count: 2, size: 100, timeout: 60s}");
+        let to = SocketAddr::new(step.address, step.port);
+        let socket = net.udp_bind("127.0.0.1:0").unwrap();
+        let contents = Contents::new();
+        let good = |number: u64| {
+            let data = contents.at(number, 100 - NUMBER);
+            [&number.to_be_bytes()[..], data].concat()
+        };
+        let mut wrong = good(1);
+        wrong[99] ^= 1;
+        let (short, unknown) = (good(1)[..99].to_vec(), good(2));
+        for second in [wrong, short, unknown] {
+            let receiver = listen(&net, false, &step).unwrap();
+            for datagram in [good(0), second] {
+                socket.send_to(&datagram, to).unwrap();
+            }
+            let found = receiver.receive(&step);
+            assert_eq!(
+                found.reason.as_deref(),
+                Some("a wrong datagram has arrived")
+            );
+            assert_eq!(found.count, 1);
+        }
+        let receiver = listen(&net, false, &step).unwrap();
+        // The second one is a duplicate.
+        for number in [0, 0, 1] {
+            socket.send_to(&good(number), to).unwrap();
+        }
+        let found = receiver.receive(&step);
+        assert_eq!((found.count, found.bytes, found.reason), (2, 200, None));
+    }
 
     #[test]
     fn contents_are_one_stream() {

@@ -90,17 +90,18 @@ impl AddressPool {
     }
 }
 
-/// The address of a link's nth node.
+/// The address of a link's nth node. The first address of a network is for its routers, the last one
+/// of IPv4 for broadcasts. A network of one or two addresses has neither (RFC 3021, RFC 6164).
 fn nth(network: Prefix, index: usize) -> Option<Prefix> {
-    let offset = index as u128 + 1;
-    // The last address of an IPv4 network is for broadcasts.
-    let reserved = u128::from(!network.address().is_ipv6());
-    let found = value(network.network().address()).checked_add(offset)?;
+    let is_v6 = network.address().is_ipv6();
+    let is_small = free_bits(network) < 2;
+    let first = u128::from(!is_small);
+    let reserved = u128::from(!is_small && !is_v6);
+    let found = value(network.network().address()).checked_add(index as u128 + first)?;
     if found.checked_add(reserved)? > last(network) {
         return None;
     }
-    let address = address(found, network.address().is_ipv6())?;
-    Prefix::new(address, network.length())
+    Prefix::new(address(found, is_v6)?, network.length())
 }
 
 pub(super) fn assign(
@@ -176,4 +177,40 @@ fn check_unique(topology: &Topology) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_of_two_addresses_have_two_hosts() {
+        let addresses = |network: &str| -> Vec<String> {
+            let network = network.parse().unwrap();
+            let all = (0..4).map_while(|index| nth(network, index));
+            all.map(|prefix| prefix.to_string()).collect()
+        };
+        assert_eq!(addresses("192.0.2.6/31"), ["192.0.2.6/31", "192.0.2.7/31"]);
+        assert_eq!(addresses("192.0.2.7/31"), ["192.0.2.6/31", "192.0.2.7/31"]);
+        assert_eq!(addresses("fd00::/127"), ["fd00::/127", "fd00::1/127"]);
+        assert_eq!(addresses("192.0.2.9/32"), ["192.0.2.9/32"]);
+        assert_eq!(addresses("fd00::9/128"), ["fd00::9/128"]);
+        assert_eq!(addresses("192.0.2.4/30"), ["192.0.2.5/30", "192.0.2.6/30"]);
+        let wanted = ["fd00::5/126", "fd00::6/126", "fd00::7/126"];
+        assert_eq!(addresses("fd00::4/126"), wanted);
+        let top = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe/127";
+        assert_eq!(addresses(top).len(), 2);
+        assert_eq!(addresses("255.255.255.254/31").len(), 2);
+    }
+
+    #[test]
+    fn loopbacks_may_have_a_network_of_as_many_addresses() {
+        let text = "loopbacks: [192.0.2.8/31, 'fd00::/127']\nnodes: {a: , b: }";
+        let topology = Topology::parse(text).unwrap();
+        let own = topology.nodes[1].loopbacks.iter();
+        let own: Vec<String> = own.map(ToString::to_string).collect();
+        assert_eq!(own, ["192.0.2.9/32", "fd00::1/128"]);
+        let few = text.replace("b: ", "b: , c: ");
+        assert!(Topology::parse(&few).is_err());
+    }
 }

@@ -264,6 +264,49 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn each_key_of_a_link_has_its_effect() {
+        let text = "
+nodes: {a: , b: }
+links:
+  plain: {nodes: [a, b]}
+  worse:
+    nodes: [a, b]
+    delay: 5ms
+    jitter: 1ms
+    loss: 10%
+    duplicate: 20%
+    reorder: 30%
+    rate: 8 Mbit/s
+    limit: 50
+    seed: 7
+    cost: 3
+    mtu: 1400
+    capture: true
+  quiet: {nodes: [a, b], capture: false}
+";
+        let links = Topology::parse(text).unwrap().links;
+        let wanted = Netem {
+            delay: Duration::from_millis(5),
+            jitter: Duration::from_millis(1),
+            loss: 0.1,
+            duplicate: 0.2,
+            reorder: 0.3,
+            rate: Some(1_000_000),
+            limit: 50,
+            seed: Some(7),
+        };
+        assert_eq!(links[1].netem, Some(wanted));
+        assert_eq!((links[1].cost, links[1].mtu), (3, Some(1400)));
+        let captured: Vec<bool> = links.iter().map(|link| link.captures).collect();
+        assert_eq!(captured, [false, true, false]);
+        assert_eq!(
+            (links[0].netem, links[0].cost, links[0].mtu),
+            (None, 1, None)
+        );
+    }
 
     #[test]
     fn messages_about_values_have_units_and_ranges() {

@@ -133,26 +133,23 @@ fn check_name(text: &str, line: usize) -> Result<()> {
     }
 }
 
-/// The names of `n1..n255`, or the one name.
+/// The names of `n1..n255` or `n01..n255`, or the one name.
 fn expand(text: &str, line: usize) -> Result<Vec<String>> {
     let Some((first, last)) = text.split_once("..") else {
         check_name(text, line)?;
         return Ok(vec![text.to_owned()]);
     };
-    let split = |name: &str| {
-        let digits = name.trim_start_matches(|character: char| !character.is_ascii_digit());
-        let stem = name.strip_suffix(digits)?.to_owned();
-        Some((stem, digits.parse::<usize>().ok()?))
-    };
-    let range = split(first).zip(split(last));
+    let range = numbered(first).zip(numbered(last));
     match range {
-        Some(((stem, from), (other, to)))
+        Some(((stem, from, width), (other, to, other_width)))
             if stem == other && from <= to && to - from < MOST_NODES =>
         {
-            check_name(&stem, line)?;
-            Ok((from..=to)
-                .map(|number| format!("{stem}{number}"))
-                .collect())
+            let width = width.max(other_width);
+            let names = (from..=to).map(|number| {
+                let name = format!("{stem}{number:0width$}");
+                check_name(&name, line).map(|()| name)
+            });
+            names.collect()
         }
         _ => {
             let text =
@@ -160,6 +157,16 @@ fn expand(text: &str, line: usize) -> Result<Vec<String>> {
             Err(Error::topology(line, text))
         }
     }
+}
+
+/// Splits the number at the end of a name off: the stem, the number, and how many digits the
+/// numbers of a range have at least. As in a shell, a leading zero asks for numbers of one width.
+fn numbered(name: &str) -> Option<(&str, usize, usize)> {
+    let stem = name.trim_end_matches(|character: char| character.is_ascii_digit());
+    let digits = &name[stem.len()..];
+    let has_zero = digits.len() > 1 && digits.starts_with('0');
+    let width = if has_zero { digits.len() } else { 0 };
+    Some((stem, digits.parse().ok()?, width))
 }
 
 impl Topology {
@@ -226,6 +233,25 @@ impl Topology {
         })
     }
 
+    /// The name of the capture of a node at a link: `LINK-NODE.pcapng`. Names may have a hyphen:
+    /// where two ends would have one name, a dot, which no name has, stands between the two.
+    pub fn capture_name(&self, link: usize, node: usize) -> String {
+        let joined = |link: &TopologyLink, node: usize, separator: char| {
+            let node = &self.nodes[node].name;
+            format!("{}{separator}{node}.pcapng", link.name)
+        };
+        let name = joined(&self.links[link], node, '-');
+        let ends = self.links.iter().flat_map(|link| {
+            let ports = link.ports.iter();
+            ports.map(move |port| (link, port.node))
+        });
+        let same = ends.filter(|(link, node)| joined(link, *node, '-') == name);
+        match same.count() {
+            0 | 1 => name,
+            _ => joined(&self.links[link], node, '.'),
+        }
+    }
+
     /// Whether there is work to do when all links work.
     pub fn has_worse_links_or_firewalls(&self) -> bool {
         self.links.iter().any(|link| link.netem.is_some())
@@ -265,4 +291,59 @@ fn find(names: &NameIndex, kind: &str, name: &str, line: usize) -> Result<usize>
         .get(name)
         .copied()
         .ok_or_else(|| Error::topology(line, format!("there is no {kind} {name:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<String> {
+        expand(text, 1).unwrap()
+    }
+
+    #[test]
+    fn a_range_has_the_names_that_it_shows() {
+        assert_eq!(names("n1"), ["n1"]);
+        assert_eq!(names("n9..n11"), ["n9", "n10", "n11"]);
+        assert_eq!(names("n01..n03"), ["n01", "n02", "n03"]);
+        assert_eq!(names("n08..n10"), ["n08", "n09", "n10"]);
+        assert_eq!(names("n1..n03"), ["n01", "n02", "n03"]);
+        assert_eq!(names("n099..n101"), ["n099", "n100", "n101"]);
+        assert_eq!(names("n0..n1"), ["n0", "n1"]);
+        assert_eq!(names("r2-n1..r2-n2"), ["r2-n1", "r2-n2"]);
+        assert_eq!(names("7..8"), ["7", "8"]);
+    }
+
+    #[test]
+    fn wrong_ranges_are_refused() {
+        let long = "a".repeat(32);
+        for text in [
+            "n2..n1",
+            "n1..m2",
+            "n..n2",
+            "n1..",
+            "n1..n99999999999999999999999",
+            "n1..n2001",
+            "a/1..a/2",
+            &format!("{long}1..{long}9"),
+            &format!("{0}9..{0}10", &long[1..]),
+        ] {
+            assert!(expand(text, 1).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn captures_have_names_of_their_own() {
+        let text = "
+nodes: {a: , b-c: , c: , tunnel: }
+links:
+  a-b: {nodes: [a, c]}
+  a: {nodes: [a, b-c]}
+";
+        let topology = Topology::parse(text).unwrap();
+        let ends = [(0, 0), (0, 2), (1, 0), (1, 1)];
+        let names = ends.map(|(link, node)| topology.capture_name(link, node));
+        let wanted = ["a-b-a.pcapng", "a-b.c.pcapng", "a-a.pcapng", "a.b-c.pcapng"];
+        assert_eq!(names, wanted);
+    }
 }

@@ -8,13 +8,15 @@ use crate::net::messages::{acknowledgement, attribute, nested};
 use crate::net::netlink::describe;
 use crate::net::socket::Socket;
 use crate::net::{Net, Prefix};
-use outboard_sys::libc;
+use outboard_sys::{libc, SocketOption};
 use std::io;
 
 const TABLE: &[u8] = b"outboard\0";
 /// Chains by hook (NF_INET_*): packets to this kernel, and through it.
 const CHAINS: [(&[u8], u32); 2] = [(b"input\0", 1), (b"forward\0", 2)];
 const LOOPBACK: u32 = 1;
+/// Bytes of a socket's buffer that a datagram needs beside its own.
+const DATAGRAM_ROOM: usize = 4096;
 
 // Messages and flags.
 const SUBSYSTEM: u16 = 10;
@@ -326,6 +328,10 @@ impl Net {
     fn send_batch(&self, bytes: &[u8]) -> io::Result<()> {
         let socket: Socket =
             self.socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
+        // The kernel takes a batch as one datagram, which must fit the socket's buffer.
+        let room = u32::try_from(bytes.len() + DATAGRAM_ROOM);
+        let room = room.map_err(|_| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
+        socket.set(SocketOption::SEND_BUFFER_FORCED, room)?;
         socket.send(bytes)?;
         let mut answer = [0; 8192];
         let length = socket.receive(&mut answer)?;

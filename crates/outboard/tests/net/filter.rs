@@ -120,6 +120,54 @@ fn a_firewall_decides_by_the_first_rule() -> io::Result<()> {
     Ok(())
 }
 
+/// Without them, a kernel behind a firewall knows no hardware address of IPv6.
+#[test]
+fn neighbours_are_found_behind_a_firewall_that_accepts_no_icmp() -> io::Result<()> {
+    let (client, server) = two_sides()?;
+    let _listener = server.tcp_listen("[::]:80")?;
+    let web = FirewallRule {
+        protocol: Some(IpProtocol::Tcp),
+        ports: Some((80, 80)),
+        ..FirewallRule::default()
+    };
+    server.set_firewall(Verdict::Drop, &[web])?;
+    client.set_firewall(
+        Verdict::Drop,
+        &[FirewallRule {
+            state: Some(ConnectionState::Established),
+            ..FirewallRule::default()
+        }],
+    )?;
+    assert!(connects_in_time(&client, "[fd00::2]:80"));
+    assert!(!answers(&client, "fd00::2")?);
+    Ok(())
+}
+
+#[test]
+fn a_firewall_may_have_many_rules() -> io::Result<()> {
+    let (client, server) = two_sides()?;
+    let _listener = server.tcp_listen("0.0.0.0:5000")?;
+    let rule = |port| FirewallRule {
+        protocol: Some(IpProtocol::Tcp),
+        ports: Some((port, port)),
+        source: "10.0.0.0/24".parse().ok(),
+        destination: "10.0.0.0/8".parse().ok(),
+        state: Some(ConnectionState::New),
+        ..FirewallRule::default()
+    };
+    let mut rules: Vec<FirewallRule> = (1..5000).map(rule).collect();
+    server.set_firewall(Verdict::Drop, &rules)?;
+    assert!(!connects(&client, "10.0.0.2:5000"));
+    rules.push(rule(5000));
+    rules.push(FirewallRule {
+        state: Some(ConnectionState::Established),
+        ..FirewallRule::default()
+    });
+    server.set_firewall(Verdict::Drop, &rules)?;
+    assert!(connects_in_time(&client, "10.0.0.2:5000"));
+    Ok(())
+}
+
 #[test]
 fn a_rule_that_makes_no_sense_changes_nothing() -> io::Result<()> {
     let (client, server) = two_sides()?;
