@@ -229,6 +229,17 @@ def test_mv_of_two_files_of_one_name(twice):
         good("mv", f"{target}/e", f"{one}:/p/e")
 
 
+@pytest.mark.parametrize("options", [["-f"], ["-sf"]], ids="".join)
+def test_ln_of_two_files_of_one_name(twice, options):
+    image = images.make(f"{twice}/disk.img", "ext4")
+    good("cp", "-a", f"{twice}/p", f"{twice}/q", f"{image}:/")
+    start = "/" if "s" in options[0] else f"{image}:/"
+    sources = [f"{start}{name}/f" for name in "pq"]
+    for _ in range(2):
+        refused("ln", *options, *sources, f"{image}:/", clashes=[[f"{image}:/f", *sources]])
+        assert contents(image, "", "f") == ["p"]
+
+
 def test_mv_of_clashing_names_leaves_the_source(work, clashing):
     image = images.make_ext4_of(f"{work}/disk.img", clashing)
     fat = images.make(f"{work}/fat.img", "vfat")

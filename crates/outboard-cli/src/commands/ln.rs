@@ -2,10 +2,12 @@
 //! `outboard ln`.
 
 use crate::commands::image_place;
+use crate::commands::operands::made_names;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::failure::ErrorKind;
+use outboard_transfer::made::{Claim, MadeNames, Origin};
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
 };
@@ -14,6 +16,7 @@ use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 /// Make hard and symbolic links in an image
 #[derive(Args, Debug)]
@@ -54,13 +57,14 @@ pub fn run(options: &LnArgs, session: &mut Session) -> Result<()> {
         let text = format!("{} is not a directory", link.shown());
         return Err(Error::known(ErrorKind::Usage, text));
     }
+    let made = made_names(session.tree(id), &link, targets.len())?;
     let mut failures = Failures::default();
     for target in &targets {
         let place = match into {
             true => link.below(base_name(target.text())),
             false => link.clone(),
         };
-        failures.take(make(options, session, id, target, &place))?;
+        failures.take(make(options, session, id, target, &place, &made))?;
     }
     failures.finish()
 }
@@ -93,6 +97,14 @@ impl LinkTarget {
             LinkTarget::File(place) => place.path().as_os_str().as_bytes(),
         }
     }
+
+    /// As the user has written it.
+    fn operand(&self) -> Vec<u8> {
+        match self {
+            LinkTarget::Text(text) => text.to_bytes().to_vec(),
+            LinkTarget::File(place) => place.operand(),
+        }
+    }
 }
 
 /// Whether links are to be made in the directory that a place is.
@@ -106,6 +118,7 @@ fn make(
     id: TreeId,
     target: &LinkTarget,
     place: &Place,
+    made: &MadeNames,
 ) -> Result<()> {
     let failed = |error: io::Error| Error::of_file("cannot make link", place.operand(), &error);
     let file = match target {
@@ -138,21 +151,28 @@ fn make(
     if ends_with_slash(place) && !exists(&directory, &name).map_err(failed)? {
         return Err(failed(io::Error::from_raw_os_error(libc::ENOENT)));
     }
+    let claim = made.claim(&name, Origin::Path(Arc::new(target.operand())));
     match link(&directory, &name) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && options.force => {
-            replace(&directory, &name, link)
+            replace(&directory, &claim, link)
         }
         other => other,
     }
-    .map_err(failed)
+    .map_err(failed)?;
+    claim.keep();
+    Ok(())
 }
 
-/// Makes a link in place of the file that has its name, which is never without a file.
+/// Makes a link in place of the file that has its name, which is never without a file. A link that
+/// this command has made stays.
 fn replace(
     directory: &Fd,
-    name: &CStr,
+    claim: &Claim,
     link: impl Fn(&Fd, &CStr) -> io::Result<()>,
 ) -> io::Result<()> {
+    claim.check_first()?;
+    claim.check_existing(directory)?;
+    let name = claim.name();
     let old = directory.stat_at(name, ITSELF)?;
     if is_directory(&old) {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));

@@ -3,7 +3,7 @@
 //! directory of its own beside the destination, gives the complete copy its name, writes all that
 //! to stable storage, and only then removes the source.
 
-use crate::commands::operands::expand_places;
+use crate::commands::operands::{expand_places, made_names};
 use crate::commands::progress;
 use crate::commands::rm::remove_tree;
 use clap::Args;
@@ -58,10 +58,7 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
         let text = format!("{} is not a directory", destination.shown());
         return Err(Error::known(ErrorKind::Usage, text));
     }
-    let made = match sources.len() {
-        1 => MadeNames::of_one_name(),
-        _ => names_in(session.tree(target), &destination)?,
-    };
+    let made = made_names(session.tree(target), &destination, sources.len())?;
     let mut failures = Failures::default();
     for source in &sources {
         let name = base_name(source.path().as_os_str().as_bytes());
@@ -74,14 +71,6 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
         interrupt.check()?;
     }
     failures.finish()
-}
-
-/// The names in the destination, before anything is moved there.
-fn names_in(tree: &Tree, destination: &Place) -> Result<Arc<MadeNames>> {
-    let directory = tree.open_fd(destination.path(), libc::O_PATH | libc::O_DIRECTORY, 0);
-    directory
-        .and_then(|directory| MadeNames::of_existing(&directory, false))
-        .map_err(|error| Error::of_file("cannot list", destination.operand(), &error))
 }
 
 fn movable(operand: &OsString) -> Result<Place> {

@@ -2,9 +2,11 @@
 //! Operands of commands: places with wildcards, images that stand for their root, and volumes.
 
 use super::{image_place, is_image_file};
+use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
+use outboard_transfer::made::MadeNames;
 use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
@@ -12,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The image or volume that an operand names without a path in it, as in disk.img or disk.img@2. A
 /// number after the `@` is that of a partition also where the image is missing.
@@ -22,6 +25,18 @@ fn image_operand(operand: &OsStr) -> Option<ImageName> {
     Some(ImageName::find(operand)).filter(|name| {
         is_image_file(&name.file) || name.partition.is_some() && is_missing(&name.file)
     })
+}
+
+/// The names that a command makes in its destination, which is a directory if there are several
+/// sources.
+pub fn made_names(tree: &Tree, destination: &Place, sources: usize) -> Result<Arc<MadeNames>> {
+    if sources == 1 {
+        return Ok(MadeNames::of_one_name());
+    }
+    let directory = tree.open_fd(destination.path(), libc::O_PATH | libc::O_DIRECTORY, 0);
+    directory
+        .and_then(|directory| MadeNames::of_existing(&directory, false))
+        .map_err(|error| Error::of_file("cannot list", destination.operand(), &error))
 }
 
 /// The volume that an operand names without a path in it, as in disk.img@2.
