@@ -166,6 +166,20 @@ def test_between_volumes(work, disk, ext4):
     bad("cp", f"{disk}@1", f"{disk}@1", mentions=("the same volume",))
 
 
+def test_a_volume_over_what_it_lies_in(work, ext4):
+    """It would be overwritten while it is read."""
+    inner = images.partitioned(f"{work}/table.img", "label: dos\nstart=2048, type=83\n",
+                               {2048: ext4}, 80)
+    disk = images.partitioned(f"{work}/outer.img", "label: gpt\nstart=2048, size=80MiB\n",
+                              {2048: inner}, 100)
+    before = images.contents(disk)
+    bad("cp", f"{disk}@1@1", f"{disk}@1", mentions=[f"lies in {disk}@1", "--force"])
+    assert images.contents(disk) == before
+    told = run("cp", "--force", f"{disk}@1@1", f"{disk}@1")
+    assert told.code == 0 and "overwritten while it is read" in told.err, str(told)
+    assert good("ls", f"{disk}@1:/").out == good("ls", f"{ext4}:/").out
+
+
 def test_in_a_script_with_files(work, disk, ext4):
     """File systems that are mounted are written and unmounted before their bytes are used."""
     with open(f"{work}/script", "w", encoding="ascii") as stream:

@@ -102,6 +102,9 @@ fn copy_bytes(
     let mut input = BytesSource::open(session, source, &interrupt)?;
     if let (Some(to), Some(from)) = (&device, input.device()) {
         check_different(from, to)?;
+        if session.lies_on(&from.device, &to.device) {
+            check_below(from, to, force)?;
+        }
     }
     let mut output = match (&device, target) {
         (Some(device), _) => BytesTarget::volume(device)?,
@@ -150,6 +153,23 @@ fn check_different(from: &Device, to: &Device) -> Result<()> {
         )),
         false => Ok(()),
     }
+}
+
+/// Checks a volume that is copied over what it lies on: it is overwritten while it is read. Parts
+/// that do not lie in order would be lost before they are read.
+fn check_below(from: &Device, to: &Device, force: bool) -> Result<()> {
+    let (from, to) = (&from.shown, &to.shown);
+    if force {
+        warn(format!(
+            "note: {from} lies in {to}, and is overwritten while it is read"
+        ));
+        return Ok(());
+    }
+    let text = format!(
+        "cannot copy {from} to {to}: it lies in {to}, and would be overwritten while it is read \
+         (copy it to another file first, or use --force if its parts lie in order)"
+    );
+    Err(Error::known(ErrorKind::InUse, text))
 }
 
 fn both(bytes: u64) -> String {

@@ -207,6 +207,17 @@ impl Stack {
         self.groups.iter().flat_map(lvm::Made::lost)
     }
 
+    /// Whether a device of this stack lies on another one of it.
+    pub fn lies_on(&self, upper: &BlockDevice, lower: &BlockDevice) -> bool {
+        let index = |device: &BlockDevice| {
+            let number = device.number();
+            let mut nodes = self.nodes.iter();
+            nodes.position(|node| node.device.number() == number)
+        };
+        let found = index(upper).zip(index(lower));
+        found.is_some_and(|(upper, lower)| self.ancestry.is_above(upper, lower))
+    }
+
     /// Whether `so` holds for a node or one below it.
     fn is_or_lies_on(&self, index: usize, so: fn(&StackNode) -> bool) -> bool {
         let lies_on = |&other: &usize| other == index || self.ancestry.is_above(index, other);

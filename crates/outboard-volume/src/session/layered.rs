@@ -64,6 +64,12 @@ impl Session {
             .position(|slot| slot.as_ref().is_some_and(|open| open.disks.contains(&disk)))
     }
 
+    /// Whether a volume lies on another one.
+    pub fn lies_on(&self, upper: &BlockDevice, lower: &BlockDevice) -> bool {
+        let mut stacks = self.stacks.iter().flatten();
+        stacks.any(|open| open.stack.lies_on(upper, lower))
+    }
+
     pub(super) fn stack(&self, index: usize) -> &Stack {
         let slot = self.stacks[index].as_ref();
         &slot.expect("a stack of disks that were not released").stack
