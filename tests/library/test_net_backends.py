@@ -60,3 +60,13 @@ def test_receivers(work, sanitizer):
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "512", timeout=300)
+
+
+@pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
+def test_bells(work, sanitizer):
+    program = capi.compile_c(os.path.join(work, "program"),
+                             ["net_bell_test.c", "net_host.c", os.path.join(NET, "bell.c")],
+                             "-I", NET, "-I", capi.PLATFORM,
+                             "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
+                             *capi.SANITIZERS[sanitizer])
+    capi.run(program)

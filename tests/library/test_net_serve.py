@@ -386,31 +386,37 @@ def is_sum_right(data) -> bool:
     return total % 0xffff == 0
 
 
+def check_segments(segments, payload) -> None:
+    got = b""
+    for number, segment in enumerate(segments):
+        header, frame = segment[:12], segment[12:]
+        assert header == bytes(10) + struct.pack("<H", 1)
+        assert struct.unpack_from(">HH", frame, 16) == (len(frame) - 14, 0xfff0 + number & 0xffff)
+        assert is_sum_right(frame[14:34])
+        assert is_sum_right(frame[26:34] + struct.pack(">HH", 6, len(frame) - 34) + frame[34:])
+        assert struct.unpack_from(">I", frame, 38)[0] == 0xfffffff0 + len(got) & 0xffffffff
+        assert frame[47] == (0x19 if number == SEGMENTS - 1 else 0x10)
+        got += frame[54:]
+    assert got == payload
+
+
 @pytest.mark.parametrize("features", [FEATURES, FEATURES & ~MERGED_BUFFERS, FEATURES | 2],
                          ids=["plain", "no merged buffers", "checksums"])
 def test_a_guest_without_segmentation(work, checked, features):
     """A frame of another guest comes in parts with finished checksums, as buffers are offered."""
     with served(checked, work) as server, served(checked, work, "other") as other, \
-            front_end(server) as front, front_end(other) as sender:
+            front_end(server) as front:
         front.start(features)
         front.offer(16)
+        # A port knows those that joined before it.
         front.ask(GET_QUEUE_NUM)
-        sender.start()
-        payload, got = put_large_frame(sender), b""
-        wait_until(lambda: front.used() == 16, "all buffers are full")
+        with front_end(other) as sender:
+            sender.start()
+            payload = put_large_frame(sender)
+            wait_until(lambda: front.used() == 16, "all buffers are full")
         front.offer(SEGMENTS - 16)
         wait_until(lambda: front.used() == SEGMENTS, "the rest has come")
-        for number in range(SEGMENTS):
-            header, frame = (data := front.received())[:12], data[12:]
-            assert header == bytes(10) + struct.pack("<H", 1)
-            assert struct.unpack_from(">HH", frame, 16) == (len(frame) - 14,
-                                                            0xfff0 + number & 0xffff)
-            assert is_sum_right(frame[14:34])
-            assert is_sum_right(frame[26:34] + struct.pack(">HH", 6, len(frame) - 34) + frame[34:])
-            assert struct.unpack_from(">I", frame, 38)[0] == 0xfffffff0 + len(got) & 0xffffffff
-            assert frame[47] == (0x19 if number == SEGMENTS - 1 else 0x10)
-            got += frame[54:]
-        assert got == payload
+        check_segments([front.received() for _ in range(SEGMENTS)], payload)
 
 
 def test_frames_that_no_guest_can_get(work, checked):

@@ -33,17 +33,18 @@ static int fork_hook_error;
 
 void ob_serve_say(struct ob_serve *s, const char *format, ...)
 {
+	void (*log)(void *, const char *) = __atomic_load_n(&s->log, __ATOMIC_ACQUIRE);
 	char line[256];
 	va_list arguments;
 	int length;
 
-	if (!s->log)
+	if (!log)
 		return;
 	length = snprintf(line, sizeof(line), "vhost-user %.107s: ", s->path);
 	va_start(arguments, format);
 	vsnprintf(line + length, sizeof(line) - (size_t)length, format, arguments);
 	va_end(arguments);
-	s->log(s->log_context, line);
+	log(s->log_context, line);
 }
 
 /* ---- a front-end -------------------------------------------------------- */
@@ -379,8 +380,11 @@ void ob_platform_serve_net_end(struct ob_serve *s)
 	bool is_left = s->is_started && !end_thread(s);
 
 	unlink(s->path);
-	if (is_left)
+	if (is_left) {
+		/* The caller may free what the function uses. */
+		__atomic_store_n(&s->log, NULL, __ATOMIC_RELEASE);
 		return;
+	}
 	if (s->is_started)
 		unlink_server(s);
 	release(s);

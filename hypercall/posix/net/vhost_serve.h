@@ -39,7 +39,7 @@ struct ob_serve {
 	struct ob_host *host;
 	char *hub, *path;
 	uint32_t mtu;
-	void (*log)(void *context, const char *line);	/* may be NULL */
+	void (*log)(void *context, const char *line);	/* may be NULL; atomic */
 	void *log_context;
 	int listener, event;
 	int opener;			/* a socket of the process that opens files; -1: this one */
