@@ -18,10 +18,10 @@ int main(void)
 		if (ob_component_load(types[i], NULL) == -ENOMEM)
 			large = types[i];
 	CHECK(large);
+	/* Linux may free memory meanwhile: then the type is known, and its source is wrong. */
 	CHECK_EQUAL(ob_sys_mount("none", "/mnt", large, 0, NULL), -1);
-	CHECK_EQUAL(errno, ENOMEM);
-	CHECK_EQUAL(ob_sys_fsopen(large, 0), -1);
-	CHECK_EQUAL(errno, ENOMEM);
+	CHECK(errno != ENODEV);
+	CHECK(ob_sys_fsopen(large, 0) >= 0 || errno == ENOMEM);
 	CHECK_EQUAL(ob_sys_mount("none", "/mnt", "nonsense", 0, NULL), -1);
 	CHECK_EQUAL(errno, ENODEV);
 	CHECK_EQUAL(ob_halt(), 0);
