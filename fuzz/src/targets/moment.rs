@@ -13,7 +13,10 @@ pub fn run(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for tail in ["\u{1}", "[x]", "x"] {
         let longer = format!("{text}{tail}");
-        assert!(parse_moment(&longer).is_err(), "a part of {longer:?} is ignored");
+        assert!(
+            parse_moment(&longer).is_err(),
+            "a part of {longer:?} is ignored"
+        );
     }
     assert!((0..1_000_000_000).contains(&moment.tv_nsec));
     if moment.tv_nsec == 0 {

@@ -10,6 +10,10 @@ pub fn run(bytes: &[u8]) {
     if let Some((first, second)) = pax_time_again(bytes) {
         assert_eq!(first, second, "a time that is written and read again");
         let longer = [bytes, b"x"].concat();
-        assert_eq!(pax_time_again(&longer), None, "a part of {longer:?} is ignored");
+        assert_eq!(
+            pax_time_again(&longer),
+            None,
+            "a part of {longer:?} is ignored"
+        );
     }
 }

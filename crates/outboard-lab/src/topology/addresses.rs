@@ -90,8 +90,8 @@ impl AddressPool {
     }
 }
 
-/// The address of a link's nth node. The first address of a network is for its routers, the last one
-/// of IPv4 for broadcasts. A network of one or two addresses has neither (RFC 3021, RFC 6164).
+/// The address of a link's nth node. The first address of a network is for its routers, the last
+/// one of IPv4 for broadcasts. A network of one or two addresses has neither (RFC 3021, RFC 6164).
 fn nth(network: Prefix, index: usize) -> Option<Prefix> {
     let is_v6 = network.address().is_ipv6();
     let is_small = free_bits(network) < 2;
