@@ -266,10 +266,15 @@ impl Body {
             let Some(bitmap) = bitmap else {
                 return Ok(());
             };
-            for (index, sector) in buffer.chunks_mut(SECTOR as usize).enumerate() {
-                if !has_sector(&bitmap, part.start / SECTOR + index as u64) {
-                    sector.fill(0);
+            // A read may begin and end inside of a sector.
+            let (mut at, mut rest) = (part.start, buffer);
+            while !rest.is_empty() {
+                let length = (SECTOR - at % SECTOR).min(rest.len() as u64);
+                let (piece, after) = rest.split_at_mut(length as usize);
+                if !has_sector(&bitmap, at / SECTOR) {
+                    piece.fill(0);
                 }
+                (at, rest) = (at + length, after);
             }
             Ok(())
         })

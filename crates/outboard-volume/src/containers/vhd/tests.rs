@@ -126,3 +126,26 @@ fn too_large_disks_are_refused() {
     let file = tempfile::tempfile().unwrap();
     assert!(create(&file, LARGEST + 512, [0; 16]).is_err());
 }
+
+#[test]
+fn a_read_inside_a_sector_obeys_the_bitmap() {
+    let file = image();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 4096]);
+    disk.flush().unwrap();
+    let start = disk.body.as_ref().unwrap().table.read().unwrap().starts[0];
+    // Every second sector has no data, and so reads as zeros.
+    file.write_all_at(&[0xaa], u64::from(start) * SECTOR)
+        .unwrap();
+    let disk = Vhd::open(&file).unwrap();
+    let whole = read(&disk, 0, 4096);
+    assert_eq!((whole[0], whole[512], whole[1024]), (7, 0, 7));
+    for (offset, length) in [(256, 1024), (511, 2), (1, 510), (513, 600), (0, 100)] {
+        let expected = &whole[offset..offset + length];
+        assert_eq!(
+            read(&disk, offset as u64, length),
+            expected,
+            "{offset} {length}"
+        );
+    }
+}
