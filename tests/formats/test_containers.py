@@ -313,6 +313,29 @@ def test_extents_of_vmdk_stay_in_the_directory(work, name):
     bad("ls", f"{work}/home/x.vmdk:/", mentions=("Permission denied",))
 
 
+@pytest.mark.parametrize("kind", ["twoGbMaxExtentSparse"])
+def test_a_piece_of_a_vmdk_is_named(work, kind):
+    host.sparse_file(f"{work}/raw", 8 * images.MEGABYTE)
+    host.run("qemu-img", "convert", "-f", "raw", "-O", "vmdk", "-o", f"subformat={kind}",
+             f"{work}/raw", f"{work}/x.vmdk")
+    bad("ls", f"{work}/x-s001.vmdk:/", mentions=("one piece of a vmdk image",))
+
+
+def test_a_raw_base_that_begins_as_qcow2(work):
+    """The message is about the base, and what to do."""
+    base = host.sparse_file(f"{work}/base", 8 * images.MEGABYTE)
+    with open(base, "r+b") as stream:
+        stream.write(b"QFI\xfb")
+    host.run("qemu-img", "create", "-q", "-f", "qcow2", "-b", "base", "-F", "raw", f"{work}/top")
+    bad("ls", f"{work}/top:/", mentions=("the disk in", "holds a qcow2 file"))
+    with open(f"{work}/top", "r+b") as stream:
+        start = stream.read(1024)
+        # Without the extension that has the format of the base.
+        stream.seek(start.index(b"\xe2\x79\x2a\xca"))
+        stream.write(bytes(4))
+    bad("ls", f"{work}/top:/", mentions=(base, "-F raw"))
+
+
 def test_raw_is_raw(work):
     """A guest that writes a qcow2 header on its raw disk gains nothing with --raw."""
     image = overlay(f"{work}/x.img", "/etc/passwd")

@@ -580,6 +580,26 @@ def test_subvolumes_are_found_and_named(work, subvolumes):
 
 @pytest.mark.needs_root
 @pytest.mark.needs("btrfs")
+def test_subvolumes_whose_paths_mean_something_else(work):
+    """A number is a partition, and `:/` ends the image."""
+    if not host.knows("btrfs"):
+        pytest.skip("the host has no btrfs")
+    image = images.make(f"{work}/btrfs.img", "btrfs")
+    with host.loop_mount(image, "btrfs") as top:
+        for name in ("1", "x:", "x:/y", "plain", "plain/2"):
+            host.run("btrfs", "subvolume", "create", f"{top}/{name}")
+            with open(f"{top}/{name}/is", "w", encoding="utf-8") as stream:
+                stream.write(name)
+    for disk, prefix, first in ((image, "", "@/1"), (in_partition(f"{work}/disk", image), "@1",
+                                                     "@1@1")):
+        told = list(volumes(disk))
+        assert told[0] == first and f"{prefix}@plain/2" in told
+        read = [good("cat", f"{disk}{name}:/is").out for name in told]
+        assert sorted(read) == ["1", "plain", "plain/2", "x:", "x:/y"], told
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("btrfs")
 def test_subvolumes_are_written(subvolumes, key):
     good("cp", key, f"{subvolumes}@@home:/new")
     bad("cp", key, f"{subvolumes}@timeshift/2026-11-21/@:/new", mentions=["Read-only"])

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import shutil
 import struct
 import subprocess
 import time
@@ -214,6 +215,13 @@ def test_logical_volumes_are_read(group):
     # Also where that disk has nothing of the volume.
     assert group.holds("dbc", "vg0/root", "changed")
     assert group.are_unchanged()
+
+
+def test_names_of_logical_volumes(group):
+    first, *others = (group.path(disk) for disk in "bcd")
+    names = names_are_read_as_they_are_listed(
+        first, "--ro", *(word for disk in others for word in ("--disk", disk)))
+    assert "@vg0/root" in names
 
 
 def test_logical_volumes_are_told(group):
@@ -450,7 +458,7 @@ def test_what_is_not_written_is_not_started(arrays):
         assert host.run("cmp", arrays.path(disk), f"{arrays.made}/{disk}", ok=(1,))
 
 
-def member_of_a_mirror(path, label, roles, number, events):
+def member_of_a_mirror(path, label, roles, number, events, name="pair"):
     """A disk with a file system and a superblock of version 1.2 that says what it knows of a
     mirror.
     """
@@ -459,9 +467,11 @@ def member_of_a_mirror(path, label, roles, number, events):
     host.run("mke2fs", "-q", "-F", "-t", "ext4", "-E", f"offset={start * 512}",
              "-L", label, path, "16M")
     block = bytearray(256 + 2 * len(roles))
-    for offset, form, value in ((0, "<I", 0xa92b4efc), (4, "<I", 1), (16, "16s", bytes(range(16))),
-                                (32, "32s", b"host:pair"), (72, "<i", 1), (80, "<Q", size),
-                                (92, "<I", 2), (128, "<Q", start), (136, "<Q", size),
+    for offset, form, value in ((0, "<I", 0xa92b4efc), (4, "<I", 1),
+                                (16, "16s", bytes(range(16))),
+                                (32, "32s", f"host:{name}".encode()), (72, "<i", 1),
+                                (80, "<Q", size), (92, "<I", 2), (128, "<Q", start),
+                                (136, "<Q", size),
                                 (144, "<Q", 8), (160, "<I", number),
                                 (168, "16s", bytes([number] * 16)),
                                 (200, "<Q", events), (208, "<Q", 2**64 - 1),
@@ -489,6 +499,57 @@ def test_old_members_are_not_opened_alone(work):
         assert result.err.count("went on without it") == 1, result.err
     assert run("ls", "--disk", old, f"{new}@pair:/").out == "lost+found\n"
     bad("ls", "--disk", new, f"{old}:/", mentions=("old member of pair",))
+
+
+def own_uuid(path, number):
+    """Gives the array of a member an identity of its own."""
+    with open(path, "r+b") as stream:
+        stream.seek(4096)
+        block = bytearray(stream.read(260))
+        block[16] = 100 + number
+        block[216:220] = bytes(4)
+        total = sum(struct.unpack("<65I", block))
+        struct.pack_into("<I", block, 216, (total + (total >> 32)) & 0xffffffff)
+        stream.seek(4096)
+        stream.write(block)
+    return path
+
+
+def names_are_read_as_they_are_listed(image, *options):
+    """Each name of info leads commands to the file system that info shows beside it."""
+    listed = document(good(*options, "info", "--json", image))["disk"]["volumes"]
+    listed = [volume for volume in listed if volume["filesystem"]]
+    for volume in listed:
+        name, uuid = volume["name"], volume["filesystem"]["uuid"]
+        rows = document(good(*options, "df", "--json", f"{name}:/"))["filesystems"]
+        assert [row["volume"] for row in rows] == [name]
+        found = document(good(*options, "info", "--json", name))["disk"]["volumes"]
+        assert [other["filesystem"]["uuid"] for other in found
+                if other["name"] == name] == [uuid], name
+    return [volume["name"][len(image):] for volume in listed]
+
+
+@pytest.mark.parametrize("names,shown", [
+    (("0", "1"), ["@md0", "@md1"]), (("1", "a@b"), ["@md1", "@a-b"]), (("2", "2"), ["@md2"]),
+    (("x:/y", "vg0/root"), ["@x-y", "@vg0/root"])])
+def test_names_of_arrays_mean_nothing_else(work, names, shown):
+    """mdadm names arrays by their numbers, and a number is that of a partition."""
+    members = [own_uuid(member_of_a_mirror(f"{work}/{number}", f"M{number}", (0, 0xfffe), 0, 40,
+                                           name), number) for number, name in enumerate(names)]
+    table = "label: gpt\nstart=2048, size=49152\nstart=53248, size=49152\n"
+    disk = images.partitioned(f"{work}/disk", table, {2048: members[0], 53248: members[1]})
+    listed = names_are_read_as_they_are_listed(disk)
+    assert len(listed) == 2 and listed[:len(shown)] == shown
+    for number, name in enumerate(listed):
+        good("mkdir", f"{disk}{name}:/in{number}")
+        assert f"in{number}" in good("ls", f"{disk}@{number + 1}:/").out
+
+
+def test_a_copy_of_a_member_is_named(work):
+    first = member_of_a_mirror(f"{work}/first", "A", (0, 1), 0, 40)
+    second = member_of_a_mirror(f"{work}/second", "A", (0, 1), 0, 40)
+    bad("--ro", "--disk", second, "ls", f"{first}:/",
+        mentions=(first, second, "member 0", "a copy of"))
 
 
 def test_members_are_not_mistaken_for_their_contents(arrays):
@@ -590,6 +651,58 @@ def test_a_btrfs_that_lacks_a_device_is_read(work):
         good("info", disk)
         bad("rm", f"{disk}:/noise", mentions=("2 devices", "--disk"))
         host.run("cmp", disk, f"{disk}.before")
+
+
+@pytest.fixture
+def clones(work):
+    """A btrfs on two devices with a file, and a copy of both."""
+    disks = [host.sparse_file(f"{work}/a{number}", 160 * MEGABYTE) for number in range(2)]
+    host.run("mkfs.btrfs", "-q", "-f", "-d", "raid1", "-m", "raid1", *disks)
+    good("--disk", disks[1], "mkdir", f"{disks[0]}:/first")
+    for number, disk in enumerate(disks):
+        host.run("cp", "--sparse=always", disk, f"{work}/b{number}")
+    return (*disks, f"{work}/b0", f"{work}/b1")
+
+
+@pytest.mark.needs("mkfs.btrfs")
+def test_copies_of_a_btrfs_on_several_disks_are_told_apart(clones):
+    """The kernel would take the devices of one for those of the other."""
+    a0, a1, b0, b1 = clones
+    before = [images.contents(disk) for disk in clones]
+    for words in (("--disk", a1, "--disk", b1, "diff", f"{a0}:/", f"{b0}:/"),
+                  ("--ro", "diff", f"{a0}:/", f"{b0}:/")):
+        bad(*words, code=2, mentions=("a copy of", "btrfstune"))
+    bad("--disk", a1, "--disk", b1, "mkdir", f"{a0}:/x", mentions=(a1, b1, "a copy of"))
+    assert [images.contents(disk) for disk in clones] == before
+    good("--disk", b1, "mkdir", f"{b0}:/x")
+
+
+@pytest.mark.needs("mkfs.btrfs")
+def test_an_old_device_of_a_btrfs_is_left_out(clones):
+    """Its files may be older than what the tables of the others say."""
+    _, a1, b0, b1 = clones
+    for name in ("x", "y", "z"):
+        good("--disk", b1, "mkdir", f"{b0}:/{name}")
+    before = images.contents(a1)
+    bad("--disk", a1, "mkdir", f"{b0}:/w", mentions=(a1, "an old device", "of which 1 are here"))
+    read = good("--ro", "--disk", a1, "ls", f"{b0}:/")
+    assert read.out.split() == ["first", "x", "y", "z"] and "an old device" in read.err
+    assert images.contents(a1) == before
+
+
+@pytest.mark.needs("mkfs.btrfs", "mkfs.xfs")
+@pytest.mark.parametrize("kind", ["xfs", "btrfs", "ext4"])
+def test_a_copy_is_compared_with_its_original(work, kind):
+    """Both have the same UUID."""
+    old = images.make(f"{work}/old", kind)
+    good("mkdir", f"{old}:/same")
+    shutil.copyfile(old, f"{work}/new")
+    good("mkdir", f"{work}/new:/more")
+    done = run("diff", f"{old}:/", f"{work}/new:/")
+    assert done.code == 1 and "more" in done.out and "same" not in done.out, done
+    good("cp", "-r", f"{work}/new:/more", f"{old}:/")
+    good("mv", f"{work}/new:/same", f"{old}:/moved")
+    assert {"more", "moved", "same"} <= set(good("ls", f"{old}:/").out.split())
 
 
 @pytest.mark.needs("mkfs.btrfs")

@@ -147,6 +147,81 @@ def test_loop_devices_are_their_files(place):
     assert state(f"{place}/a.img") == before
 
 
+# ---- containers and archives ----
+
+# Files by their first bytes: the name of their type, and whether it is a disk's.
+STARTS = {
+    "an Android sparse image": (b"\x3a\xff\x26\xed\x01\0\0\0", "simg", True),
+    "QED": (b"QED\0", "qed", True),
+    "EWF": (b"EVF\x09\x0d\x0a\xff\0", "E01", True),
+    "a description of a vmdk": (b"# Disk DescriptorFile\n", "vmdk", True),
+    "AFF": (b"AFF10\x0d\x0a\0", "AFF", True),
+    "zip": (b"PK\x03\x04", "zip", False),
+    "7z": (b"7z\xbc\xaf\x27\x1c", "7z", False),
+    "zstd behind a frame that is skipped":
+        (b"\x52\x2a\x4d\x18\x02\0\0\0ab\x28\xb5\x2f\xfd", "zstd", False),
+    "lz4": (b"\x04\x22\x4d\x18", "lz4", False),
+    "gzip": (b"\x1f\x8b\x08\0", "gzip", False),
+}
+BY_TAR = ("zstd", "lz4", "gzip")
+
+
+@pytest.fixture
+def starts(work):
+    """An image with a file of each type, and a text."""
+    tree = f"{work}/tree"
+    os.mkdir(tree)
+    for name, (start, _, _) in STARTS.items():
+        with open(f"{tree}/{name}", "wb") as stream:
+            stream.write(start + bytes(700))
+    with open(f"{tree}/text", "w", encoding="ascii") as stream:
+        stream.write("a few bytes\n")
+    return images.make_ext4_of(f"{work}/image", tree)
+
+
+def test_containers_and_archives_are_not_lost(work, starts):
+    """Not to a text, to an archive of another kind, or to the archive of a tree."""
+    for name, (_, kind, is_disk) in STARTS.items():
+        path = f"{work}/kept"
+        shutil.copyfile(f"{work}/tree/{name}", path)
+        before = state(path)
+        other = "gzip" if kind != "gzip" else "zip"
+        for source in ("text", other):
+            bad("cp", f"{starts}:/{source}", path, mentions=(kind, "--force"))
+        if kind not in BY_TAR:
+            bad("tar-out", f"{starts}:/", "-f", path, mentions=(kind, "--force"))
+        assert state(path) == before, name
+        if is_disk:
+            bad("cp", f"{starts}:/{name}", path, mentions=(kind,))
+            bad("ls", f"{path}:/", mentions=("convert",) if kind != "vmdk" else ())
+        good("cp", "--force", f"{starts}:/text", path)
+
+
+def test_archives_are_replaced_by_their_own_kind(work, starts):
+    for name, (start, kind, is_disk) in STARTS.items():
+        if is_disk:
+            continue
+        path = f"{work}/{kind}"
+        for _ in range(2):
+            good("cp", f"{starts}:/{name}", path)
+        with open(path, "rb") as stream:
+            assert stream.read() == start + bytes(700)
+        if kind in BY_TAR:
+            good("tar-out", f"{starts}:/", "-f", path)
+    # A tree over an older copy of it, with two names of one archive.
+    os.mkdir(f"{work}/pair")
+    shutil.copyfile(f"{work}/tree/zip", f"{work}/pair/first")
+    os.link(f"{work}/pair/first", f"{work}/pair/second")
+    good("cp", "-a", f"{work}/pair", f"{starts}:/")
+    for _ in range(2):
+        good("cp", "-a", f"{starts}:/pair/.", f"{work}/copy")
+        assert os.path.samefile(f"{work}/copy/first", f"{work}/copy/second")
+    archive = f"{work}/a.tar"
+    for words in ((), ("--gzip",), ("--zstd",), ()):
+        good("tar-out", *words, f"{starts}:/", "-f", archive)
+    assert "text" in host.run("tar", "-tf", archive).stdout
+
+
 # ---- images that no operand names as such ----
 
 
@@ -182,8 +257,8 @@ def test_what_looks_like_an_image_needs_force(place, looks):
 
 
 def test_other_files_need_no_force(place):
-    """Compressed files and archives are overwritten as any others."""
-    for start in (b"text", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"070701", b""):
+    """Nor does an archive for another one of its tree."""
+    for start in (b"text", b"BZhang", b"PK", b"070", b""):
         with open(f"{place}/old", "wb") as stream:
             stream.write(start.ljust(8192, b"\1"))
         good("cp", "a.img:/p", "old", cwd=place)

@@ -143,6 +143,26 @@ def test_a_host_that_lacks_a_part(work, lacking, prepare):
 # ---- mounts ----
 
 
+@pytest.mark.needs("mkfs.xfs")
+def test_a_further_device_that_is_missing(work):
+    """The kernel says which one: that is no missing driver."""
+    host.sparse_file(f"{work}/realtime", 100 * MEGABYTE)
+    image = images.make(f"{work}/image", "xfs", 0, "-r", f"rtdev={work}/realtime")
+    done = bad("ls", f"{image}:/", mentions=("a further device", "kernel: ", "rtdev"))
+    assert "no driver" not in done.err
+
+
+def test_a_clean_file_system_with_its_journal_elsewhere(work):
+    """Nothing has to be replayed, so that nothing is missing when it is read."""
+    image = images.make(f"{work}/image", "ext4", 0, "-O", "^has_journal")
+    host.run("debugfs", "-w", "-f", "-", image,
+             input="feature has_journal\nset_super_value journal_dev 1792\n")
+    read = good("ls", f"{image}:/")
+    assert read.out == "lost+found\n" and not read.err, read
+    assert "clean" in good("info", image).out and "not clean" not in good("info", image).out
+    bad("mkdir", f"{image}:/x", mentions=("journal device",))
+
+
 @pytest.mark.needs_root
 @needs_mounts
 def test_an_image_that_outboard_has_mounted(work):

@@ -312,3 +312,45 @@ def test_a_disk_whose_server_ends(net, work):
             server.kill()
             _, told = reader.communicate(timeout=120)
     assert reader.returncode == 1 and b"large" in told, told
+
+
+@pytest.mark.parametrize("filters", [("--filter=error", "error-pread-rate=100%"),
+                                     ("--filter=delay", "rdelay=20")])
+def test_a_disk_that_cannot_be_read(work, filters):
+    """Nobody takes it for an empty one."""
+    disk = os.path.join(work, "disk.img")
+    program.good("part", disk, "create", "--size", "16M", "linux:rest")
+    with servers.nbd(work, filters[0], "file", disk, filters[1]) as server:
+        name = f"nbd://{servers.HOST}:{server.port}/"
+        for words in (("ls", f"{name}@1:/"), ("info", name), ("cat", f"{name}@1")):
+            done = program.bad("--timeout=2", *words)
+            assert "cannot read" in done.err and "table" not in done.err, done
+            assert "kernel: " in done.err, done
+
+
+def test_a_disk_whose_end_cannot_be_read(work):
+    """A RAID may have its superblock there, which is unknown then."""
+    image = images.make(os.path.join(work, "image"), "ext4", 16)
+    with servers.nbd(work, "eval", "get_size=echo 16777216", "pread=if [ $4 -ge 16700000 ]; then "
+                     "echo EIO gone >&2; exit 1; fi; "
+                     f"dd if={image} iflag=skip_bytes,count_bytes skip=$4 count=$3") as server:
+        name = f"nbd://{servers.HOST}:{server.port}/"
+        program.bad("ls", f"{name}:/", mentions=["cannot read"])
+
+
+@pytest.mark.parametrize("sector", [512, 4096])
+def test_a_disk_with_blocks_of_4096_bytes(work, sector):
+    """Its table may be for smaller sectors, as that of a file that was made elsewhere."""
+    disk = os.path.join(work, "disk.img")
+    if sector == 512:
+        program.good("part", disk, "create", "--size", "32M", "linux:rest")
+    else:
+        images.gpt_of_4096(disk, 32, (1, 30))
+    program.good("mkfs", "ext4", f"{disk}@1", "--", "-b", "4096")
+    with servers.nbd(work, "--filter=blocksize-policy", "file", disk,
+                     "blocksize-minimum=4096") as server:
+        name = f"nbd://{servers.HOST}:{server.port}/"
+        assert "ext4" in program.good("info", name).out
+        program.good("mkdir", f"{name}@1:/made")
+        assert "made" in program.good("ls", f"{name}@1:/").out
+    assert "made" in program.good("ls", f"{disk}@1:/").out

@@ -7,6 +7,7 @@ import filecmp
 import json
 import os
 import shutil
+import struct
 
 import pytest
 
@@ -191,6 +192,83 @@ def test_a_table_over_another(work):
         stream.write(header)
     host.run("sfdisk", "-q", "--wipe", "never", image, input="label: dos\n,5M\n,30M\n")
     assert listed(image) == by_sfdisk(image) == [(1, 2048, 5 * 2048), (2, 6 * 2048, 30 * 2048)]
+
+
+@pytest.mark.needs("qemu-img")
+def test_a_table_for_sectors_of_4096_bytes(work):
+    """All commands use it, and none changes it."""
+    image = images.gpt_of_4096(f"{work}/disk.img", 96, (1, 40), (41, 40))
+    assert listed(image) == [(1, 2048, 40 * 2048), (2, 41 * 2048, 40 * 2048)]
+    good("mkfs", "ext4", f"{image}@1")
+    good("mkfs", "vfat", f"{image}@2")
+    host.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", image, f"{work}/disk.qcow2")
+    with open(image, "rb") as stream:
+        start = stream.read(MEGABYTE)
+    for name in (image, f"{work}/disk.qcow2"):
+        good("mkdir", f"{name}@1:/made", f"{name}@2:/made")
+        assert good("ls", f"{name}@1:/").out.split() == ["lost+found", "made"]
+        good("fsck", "-n", f"{name}@1")
+        bad("mkfs", "ext4", f"{name}@2", mentions=["vfat"])
+        bad("part", name, "delete", "1", mentions=["4096"])
+        bad("part", name, "add", "linux:1M", mentions=["4096"])
+        bad("resize", f"{name}@1", "+1M", mentions=["4096"])
+        assert "protective" not in good("info", name).out
+    with open(image, "rb") as stream:
+        assert stream.read(MEGABYTE) == start
+    host.run("e2fsck", "-f", "-n", f"{image}?offset={MEGABYTE}")
+
+
+def test_an_mbr_for_sectors_of_4096_bytes(work):
+    """What is in its partitions shows the size of the sectors."""
+    part = images.make(f"{work}/part", "ext4", 16)
+    image = host.sparse_file(f"{work}/disk.img", 256 * MEGABYTE)
+    with open(image, "r+b") as stream:
+        stream.seek(446)
+        stream.write(struct.pack("<B3sB3sII", 0, bytes(3), 0x83, bytes(3), 256, 4096))
+        stream.seek(510)
+        stream.write(b"\x55\xaa")
+        stream.seek(MEGABYTE)
+        with open(part, "rb") as source:
+            stream.write(source.read())
+    good("mkdir", f"{image}@1:/made")
+    assert good("ls", f"{image}:/").out.split() == ["lost+found", "made"]
+    bad("part", image, "delete", "1", mentions=["4096"])
+
+
+def test_the_copy_of_a_gpt_is_used_by_all_commands(work):
+    image = disk(work, "linux:20M", "linux:20M", size="60M")
+    good("mkfs", "ext4", f"{image}@1")
+    with open(image, "r+b") as stream:
+        stream.seek(512)
+        stream.write(bytes(512))
+    assert "its copy at the end is used" in good("info", image).out
+    good("mkdir", f"{image}@1:/made")
+    good("mkfs", "vfat", f"{image}@2")
+    good("cp", "-r", f"{image}@1:/made", f"{image}@2:/")
+    assert good("ls", f"{image}@2:/").out == "made\n"
+    good("cp", f"{image}@1", f"{work}/part")
+    host.run("e2fsck", "-f", "-n", f"{work}/part")
+
+
+def test_a_gpt_that_is_lost(work):
+    """Its protective MBR is no table: no partition is found, and nothing is written."""
+    image = disk(work, "linux:20M", size="60M")
+    good("mkfs", "ext4", f"{image}@1")
+    with open(image, "r+b") as stream:
+        for place in (512, 60 * MEGABYTE - 512):
+            stream.seek(place)
+            stream.write(bytes(512))
+    before = images.contents(image)
+    shown = good("info", image).out
+    assert "copy at the end are damaged" in shown and "protective" not in shown
+    for words in (("ls", f"{image}@1:/"), ("ls", f"{image}:/"), ("mkfs", "vfat", f"{image}@1"),
+                  ("part", image, "delete", "1"), ("part", image, "add", "linux:1M"),
+                  ("tar-out", f"{image}@1:/", "-f", f"{work}/tar")):
+        bad(*words, mentions=["damaged"])
+    other = images.make(f"{work}/other", "ext4")
+    good("touch", f"{other}:/file")
+    bad("cp", f"{other}:/file", image, mentions=["GPT partition table", "--force"])
+    assert images.contents(image) == before
 
 
 @pytest.mark.needs_root

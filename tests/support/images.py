@@ -5,6 +5,9 @@ import contextlib
 import hashlib
 import os
 import shutil
+import struct
+import uuid
+import zlib
 
 from support import host
 from support.program import run
@@ -50,6 +53,40 @@ def partitioned(path: str, script: str, parts: dict, megabytes: int = 256) -> st
     for sector, image in parts.items():
         host.run("dd", f"if={image}", f"of={path}", "bs=512", f"seek={sector}",
                  "conv=notrunc,sparse", "status=none")
+    return path
+
+
+def gpt_of_4096(path, megabytes, *places):
+    """A disk with sectors of 4096 bytes and a GPT, as a file: sfdisk cannot make one there.
+    `places`: starts and sizes of partitions in megabytes.
+    """
+    sector, size = 4096, megabytes * MEGABYTE
+    last = size // sector - 1
+    entries = bytearray(128 * 128)
+    for index, (start, length) in enumerate(places):
+        first = start * MEGABYTE // sector
+        struct.pack_into("<16s16sQQ", entries, index * 128,
+                         uuid.UUID("0FC63DAF-8483-4772-8E79-3D69D8477DE4").bytes_le,
+                         uuid.uuid4().bytes_le, first, first + length * MEGABYTE // sector - 1)
+
+    def header(own, other, place):
+        def packed(checksum):
+            return struct.pack("<8sIIIIQQQQ16sQIII", b"EFI PART", 0x10000, 92, checksum, 0, own,
+                               other, 6, last - 5, bytes(range(16)), place, 128, 128,
+                               zlib.crc32(entries))
+        return packed(zlib.crc32(packed(0)))
+
+    host.sparse_file(path, size)
+    with open(path, "r+b") as stream:
+        stream.seek(446)
+        stream.write(struct.pack("<B3sB3sII", 0, bytes(3), 0xee, bytes(3), 1, last))
+        stream.seek(510)
+        stream.write(b"\x55\xaa")
+        for own, other, place in ((1, last, 2), (last, 1, last - 4)):
+            stream.seek(own * sector)
+            stream.write(header(own, other, place))
+            stream.seek(place * sector)
+            stream.write(entries)
     return path
 
 

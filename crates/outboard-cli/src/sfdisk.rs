@@ -2,17 +2,42 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts
 //! expects of one. (They are read by our own parsers, which are made for tables of strangers.)
 
-use outboard_sandbox::error::Result;
+use outboard_image::partition::Table;
+use outboard_image::Source;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::image::Image;
 use outboard_volume::options::Options;
 use std::path::Path;
 
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
-/// sfdisk's unit.
-pub const SECTOR: u64 = 512;
-/// An MBR counts sectors with 32 bits; sfdisk would make a partition of what is left of a larger
-/// number.
-pub const MBR_END: u64 = SECTOR << 32;
+/// An MBR counts sectors, here the smallest ones, with 32 bits; sfdisk would make a partition of
+/// what is left of a larger number.
+pub const MBR_END: u64 = 512 << 32;
+
+/// Refuses to change a table that sfdisk reads otherwise than this program: it takes the size of a
+/// sector from the disk, and 512 bytes for a file.
+pub fn check(image: &Image, table: &Table, shown: &str) -> Result<()> {
+    if table.damaged {
+        let text = format!(
+            "{shown}: {}: restore the table with gdisk first",
+            table.warnings.join("; ")
+        );
+        return Err(Error::known(ErrorKind::Damaged, text));
+    }
+    let (counted, own) = (table.sector_size, image.content.sector_size());
+    if counted == own {
+        return Ok(());
+    }
+    Err(Error::known(
+        ErrorKind::Unsupported,
+        format!(
+            "{shown} has a table for sectors of {counted} bytes, and itself sectors of {own}: such \
+             a table can only be read (fdisk -b {counted} changes it)"
+        ),
+    ))
+}
 
 /// Whether to wipe the marks of other contents: an old table and its copy, a file system.
 #[derive(Clone, Copy)]
@@ -88,15 +113,16 @@ pub fn delete(settings: &Options, disk: &Path, numbers: &[u32], shown: &str) -> 
     )
 }
 
-/// Gives a partition another size; where it begins, its type and its names stay.
+/// Gives a partition another size, in sectors of the disk; where it begins, its type and its names
+/// stay.
 pub fn set_size(
     settings: &Options,
     disk: &Path,
     number: u32,
-    size: u64,
+    sectors: u64,
     shown: &str,
 ) -> Result<()> {
-    let script = format!("size={}\n", size / SECTOR);
+    let script = format!("size={sectors}\n");
     run(
         settings,
         disk,

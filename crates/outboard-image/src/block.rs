@@ -2,12 +2,14 @@
 //! A piece of an image in memory, read field by field.
 
 use crate::source::Source;
+use std::io::ErrorKind;
 
 /// Bytes read from an image. A field outside of them reads as zero, so that no wrong offset can end
 /// the program.
 pub(crate) struct Block(Vec<u8>);
 
-/// Reads a piece. `None` if the image is too short or cannot be read there.
+/// Reads a piece. `None` if the image is too short or cannot be read there; the parser's caller
+/// learns of the error by [`crate::source::watched`].
 pub(crate) fn fetch(source: &(impl Source + ?Sized), offset: u64, length: usize) -> Option<Block> {
     if offset.checked_add(length as u64)? > source.size() {
         return None;
@@ -16,8 +18,9 @@ pub(crate) fn fetch(source: &(impl Source + ?Sized), offset: u64, length: usize)
     let mut done = 0;
     while done < length {
         match source.read_at(&mut bytes[done..], offset + done as u64) {
-            Ok(0) | Err(_) => return None,
-            Ok(count) => done += count,
+            Ok(count @ 1..) => done += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(_) | Err(_) => return None,
         }
     }
     Some(Block(bytes))

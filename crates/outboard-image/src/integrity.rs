@@ -2,7 +2,8 @@
 //! Devices of dm-integrity: a superblock, a journal, and data with a tag for each block.
 
 use crate::block::fetch;
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 pub(crate) const MAGIC: &[u8] = b"integrt\0";
 
@@ -29,7 +30,11 @@ pub struct IntegritySuperblock {
 
 impl IntegritySuperblock {
     /// The superblock at this offset. `None`: no valid superblock.
-    pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
+    pub fn read(source: &(impl Source + ?Sized), offset: u64) -> io::Result<Option<Self>> {
+        watched(source, |source| Self::find(source, offset))
+    }
+
+    pub(crate) fn find(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, 512)?;
         if !block.has(0, MAGIC) || block.byte(8) == 0 || block.byte(28) > 3 {
             return None;
@@ -62,13 +67,13 @@ mod tests {
         bytes[17] = 8;
         bytes[24] = 8;
         bytes[28] = 3;
-        let found = IntegritySuperblock::read(bytes.as_slice(), 0).unwrap();
+        let found = IntegritySuperblock::find(bytes.as_slice(), 0).unwrap();
         assert_eq!(
             (found.tag_size, found.sectors, found.block_size),
             (4, 2048, 4096)
         );
         assert!(found.fixed_padding && !found.bitmap);
         bytes[28] = 200;
-        assert_eq!(IntegritySuperblock::read(bytes.as_slice(), 0), None);
+        assert_eq!(IntegritySuperblock::find(bytes.as_slice(), 0), None);
     }
 }

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod block;
+pub mod btrfs;
 mod fault;
 pub mod hfsplus;
 pub mod integrity;
@@ -24,5 +25,5 @@ pub mod verity;
 pub mod vhd;
 
 pub use fault::Fault;
-pub use probe::{file_format, probe, Class, Probe, State};
+pub use probe::{file_format, leading_format, probe, Class, Probe, State};
 pub use source::{FileSource, Slice, Source};

@@ -12,7 +12,8 @@ pub(crate) use version1::MAGIC;
 pub(crate) use version2::{COPY_MAGIC, SIZES as COPIES};
 
 use crate::block::fetch;
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 /// Most bytes of a key: more than any cipher needs.
 const LONGEST_KEY: usize = 512;
@@ -176,8 +177,13 @@ fn check_cipher(name: &str) -> Result<(), String> {
 }
 
 impl LuksHeader {
-    /// Reads the header at the beginning of an encrypted volume. The error is a text.
-    pub fn read(source: &(impl Source + ?Sized)) -> Result<Self, String> {
+    /// Reads the header at the beginning of an encrypted volume. The inner error is a text: what is
+    /// wrong with the header.
+    pub fn read(source: &(impl Source + ?Sized)) -> io::Result<Result<Self, String>> {
+        watched(source, |source| Self::parse(source))
+    }
+
+    fn parse(source: &(impl Source + ?Sized)) -> Result<Self, String> {
         let start = fetch(source, 0, 8).ok_or("the header is cut off")?;
         // An overwritten header may have a copy.
         let version = match start.has(0, version1::MAGIC) {

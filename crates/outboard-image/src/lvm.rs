@@ -12,7 +12,8 @@ mod text;
 pub use group::{Area, LogicalVolume, PhysicalPlace, Raid, Segment, SegmentKind, VolumeGroup};
 
 use crate::block::{fetch, Block};
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 const SECTOR: usize = 512;
 /// Offset where the checksums begin.
@@ -50,7 +51,11 @@ fn plain_id(id: &str) -> String {
 
 impl PhysicalVolume {
     /// Reads the label, and the metadata of the group. `None`: this is no physical volume.
-    pub fn read(source: &(impl Source + ?Sized)) -> Option<Self> {
+    pub fn read(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
+        watched(source, |source| Self::find(source))
+    }
+
+    fn find(source: &(impl Source + ?Sized)) -> Option<Self> {
         let label = (0..4).find_map(|sector| label(source, sector))?;
         let header = label.le32(20) as usize;
         let id = label.text(header, 32).filter(|id| id.len() == 32)?;

@@ -6,8 +6,9 @@
 //! the highest count of events is the newest; it also describes all others.
 
 use crate::block::{fetch, Block};
-use crate::source::Source;
+use crate::source::{watched, Source};
 use std::collections::BTreeSet;
+use std::io;
 
 const MAGIC: u32 = 0xa92b_4efc;
 /// Bytes of a superblock of version 1 without the roles that follow, and of one of version 0.90.
@@ -108,7 +109,11 @@ pub struct ArrayMember {
 
 impl ArrayMember {
     /// Finds the superblock. `None`: this is no member of an array.
-    pub fn read(source: &(impl Source + ?Sized)) -> Option<Self> {
+    pub fn read(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
+        watched(source, |source| Self::find(source))
+    }
+
+    pub(crate) fn find(source: &(impl Source + ?Sized)) -> Option<Self> {
         let size = source.size();
         let end = |room: u64, unit: u64| size.checked_sub(room).map(|at| at / unit * unit);
         let places = [
@@ -298,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_member_of_version_1() {
-        let found = ArrayMember::read(member(|_| ()).as_slice()).unwrap();
+        let found = ArrayMember::find(member(|_| ()).as_slice()).unwrap();
         assert_eq!(found.version, Version::V12);
         assert_eq!(found.array_name(), "r1");
         assert_eq!((found.level, found.places), (1, 2));
@@ -317,7 +322,7 @@ mod tests {
                 block[160] = number;
                 block[256..258].copy_from_slice(&role);
             });
-            ArrayMember::read(bytes.as_slice()).unwrap().role
+            ArrayMember::find(bytes.as_slice()).unwrap().role
         };
         assert_eq!(role(0, [0xfe, 0xff]), MemberRole::Faulty);
         assert_eq!(role(0, [0xfd, 0xff]), MemberRole::Journal);
@@ -330,14 +335,14 @@ mod tests {
         for at in [0, 4, 144, 200, 216, 260] {
             let mut bytes = member(|_| ());
             bytes[4096 + at] ^= 1;
-            assert_eq!(ArrayMember::read(bytes.as_slice()), None, "byte {at}");
+            assert_eq!(ArrayMember::find(bytes.as_slice()), None, "byte {at}");
         }
         let huge = member(|block| block[220..224].copy_from_slice(&[0xff; 4]));
-        assert_eq!(ArrayMember::read(huge.as_slice()), None);
+        assert_eq!(ArrayMember::find(huge.as_slice()), None);
         let wide = member(|block| block[92..96].copy_from_slice(&[0xff; 4]));
-        assert_eq!(ArrayMember::read(wide.as_slice()), None);
+        assert_eq!(ArrayMember::find(wide.as_slice()), None);
         for size in [0, 1, 4096, 8191, 65536] {
-            assert_eq!(ArrayMember::read(vec![0u8; size].as_slice()), None);
+            assert_eq!(ArrayMember::find(vec![0u8; size].as_slice()), None);
         }
     }
 
@@ -365,7 +370,7 @@ mod tests {
             bytes[offset + 152..offset + 156].copy_from_slice(&sum.to_le_bytes());
         };
         seal(&mut bytes);
-        let found = ArrayMember::read(bytes.as_slice()).unwrap();
+        let found = ArrayMember::find(bytes.as_slice()).unwrap();
         assert_eq!((found.version, found.level), (Version::V090, 5));
         assert_eq!(found.array_name(), "md127");
         assert_eq!(found.role, MemberRole::Active(1));
@@ -375,9 +380,9 @@ mod tests {
         assert!(found.works_with(&found.active));
         assert!(!found.works_with(&BTreeSet::from([0])));
         bytes[offset + 40] = 4;
-        assert_eq!(ArrayMember::read(bytes.as_slice()), None, "checksum");
+        assert_eq!(ArrayMember::find(bytes.as_slice()), None, "checksum");
         bytes[offset + 40..offset + 44].copy_from_slice(&[0xff; 4]);
         seal(&mut bytes);
-        assert_eq!(ArrayMember::read(bytes.as_slice()), None, "places");
+        assert_eq!(ArrayMember::find(bytes.as_slice()), None, "places");
     }
 }

@@ -9,7 +9,8 @@ mod gpt;
 mod mbr;
 mod names;
 
-use crate::source::Source;
+use crate::source::{watched, Source, USUAL_SECTOR};
+use std::io;
 
 /// The kind of a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,18 +62,24 @@ pub struct Table {
     pub kind: TableKind,
     /// The disk's identifier.
     pub id: Option<String>,
+    /// Bytes of the sectors that it counts.
+    pub sector_size: u64,
     /// The partitions, in the table's order.
     pub partitions: Vec<Partition>,
+    /// Nothing of it can be read: there are partitions, but nobody knows where.
+    pub damaged: bool,
     /// Problems of the table, as a text.
     pub warnings: Vec<String>,
 }
 
 impl Table {
-    fn new(kind: TableKind, id: Option<String>) -> Self {
+    fn new(kind: TableKind, id: Option<String>, sector_size: u64) -> Self {
         Self {
             kind,
             id,
+            sector_size,
             partitions: Vec::new(),
+            damaged: false,
             warnings: Vec::new(),
         }
     }
@@ -81,11 +88,25 @@ impl Table {
 /// Most partitions that a table may have, as in Linux.
 const MOST: usize = 256;
 
-/// Reads the partition table. `sector_size`: bytes of the disk's logical sector. `None`: there is
-/// none.
-pub fn read_table(source: &(impl Source + ?Sized), sector_size: u64) -> Option<Table> {
-    let mut table = gpt::read(source, sector_size)
-        .or_else(|| mbr::read(source, sector_size))
+/// Sector sizes that tables are made for.
+const SECTORS: [u64; 2] = [USUAL_SECTOR, 4096];
+
+/// Sector sizes to try, the one of the disk first. A table of another size gets there when its disk
+/// was copied to a file, or a file to a disk.
+fn sector_sizes(source: &(impl Source + ?Sized)) -> Vec<u64> {
+    let own = source.sector_size();
+    let others = SECTORS.into_iter().filter(|&size| size != own);
+    std::iter::once(own).chain(others).collect()
+}
+
+/// Reads the partition table, and finds the size of its sectors. `None`: there is none.
+pub fn read_table(source: &(impl Source + ?Sized)) -> io::Result<Option<Table>> {
+    watched(source, |source| find_table(source))
+}
+
+fn find_table(source: &(impl Source + ?Sized)) -> Option<Table> {
+    let mut table = gpt::read(source)
+        .or_else(|| mbr::read(source))
         .or_else(|| apple::read(source))?;
     for partition in &table.partitions {
         let end = partition.start.saturating_add(partition.size);
@@ -98,4 +119,38 @@ pub fn read_table(source: &(impl Source + ?Sized), sector_size: u64) -> Option<T
         }
     }
     Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk whose reads fail from an offset on.
+    struct Failing(Vec<u8>, u64);
+
+    impl Source for Failing {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            match offset + buffer.len() as u64 > self.1 {
+                true => Err(io::Error::from_raw_os_error(5)),
+                false => self.0.as_slice().read_at(buffer, offset),
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_read_is_not_a_missing_table() {
+        for readable in [0, 512, 1000] {
+            let mut disk = vec![0; 8192];
+            disk[450] = 0xee;
+            disk[454] = 1;
+            disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+            let error = read_table(&Failing(disk, readable)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(5), "{readable}");
+        }
+        assert!(read_table(&Failing(vec![0; 8192], 512)).unwrap().is_none());
+    }
 }

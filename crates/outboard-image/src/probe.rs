@@ -16,8 +16,9 @@ mod optical;
 mod packed;
 
 use crate::block::Block;
-use crate::source::Source;
+use crate::source::{watched, Source};
 use crate::vhd;
+use std::io;
 
 /// The kind of contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +51,8 @@ pub struct Probe {
     pub class: Class,
     /// The type, as in "ext4" or "crypto_LUKS".
     pub kind: &'static str,
-    /// The variant where opening it needs to know it (UFS, md), the number of its devices (btrfs on
-    /// several), else empty.
+    /// The variant where opening it needs to know it (UFS, md, ext with a journal elsewhere), the
+    /// number of its devices (btrfs on several), else empty.
     pub detail: String,
     /// Label, where there is one.
     pub label: Option<String>,
@@ -68,6 +69,11 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Whether its journal is on another device, and is not needed: there is nothing to replay.
+    pub fn needs_no_journal(&self) -> bool {
+        self.detail == ext::EXTERNAL_JOURNAL && self.state == State::Clean
+    }
+
     fn new(class: Class, kind: &'static str) -> Self {
         Self {
             class,
@@ -129,17 +135,33 @@ fn block_size(base: u64, shift: u32) -> u64 {
     }
 }
 
-type Prober<S> = fn(&S) -> Option<Probe>;
+type Prober<'a> = fn(&(dyn Source + 'a)) -> Option<Probe>;
 
 /// The format of a file that holds a disk image in another way than byte by byte, as in "qcow2".
-pub fn file_format(source: &(impl Source + ?Sized)) -> Option<&'static str> {
-    let found = containers::wrapped(source).map(|found| found.kind);
-    found.or_else(|| vhd::is_fixed(source).then_some("vhd"))
+pub fn file_format(source: &(impl Source + ?Sized)) -> io::Result<Option<&'static str>> {
+    watched(source, |source| {
+        let found = containers::wrapped(source).map(|found| found.kind);
+        found.or_else(|| vhd::is_fixed(source).then_some("vhd"))
+    })
 }
 
-/// Recognises the contents of `source`. `None`: no prober knows them.
-pub fn probe<S: Source + ?Sized>(source: &S) -> Option<Probe> {
-    let probers: &[Prober<S>] = &[
+/// The format of a file by its first bytes: an image, an archive, compressed data.
+pub fn leading_format(source: &(impl Source + ?Sized)) -> io::Result<Option<&'static str>> {
+    watched(source, |source| {
+        let found = containers::wrapped(source).or_else(|| containers::tar(source));
+        found.map(|found| found.kind)
+    })
+}
+
+/// Recognises the contents of `source`. `None`: no prober knows them. An error: a probe could not
+/// read, so that they are unknown, even if a later probe knows something.
+pub fn probe(source: &(impl Source + ?Sized)) -> io::Result<Option<Probe>> {
+    watched(source, |source| recognise(source))
+}
+
+/// As [`probe`], for a parser that is watched itself.
+pub(crate) fn recognise<'a>(source: &(dyn Source + 'a)) -> Option<Probe> {
+    let probers: &[Prober<'a>] = &[
         containers::wrapped,
         containers::tar,
         containers::md,

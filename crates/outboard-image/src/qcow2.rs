@@ -3,9 +3,10 @@
 //! QEMU describes the format.)
 
 use crate::block::{fetch, Block};
-use crate::fault::Fault;
-use crate::source::Source;
+use crate::fault::{unless_unreadable, Fault};
+use crate::source::{watched, Source};
 use std::fmt::Display;
+use std::io;
 
 /// Bytes of the fields that all versions have, and those of version 3.
 const LENGTH_2: usize = 72;
@@ -154,6 +155,10 @@ fn backing_format(source: &(impl Source + ?Sized), start: u64, end: u64) -> Opti
 
 /// Reads the header.
 pub fn read(source: &(impl Source + ?Sized)) -> Result<Qcow2Header, Fault> {
+    unless_unreadable(source, |source| parse(source))
+}
+
+fn parse(source: &(impl Source + ?Sized)) -> Result<Qcow2Header, Fault> {
     let cut = || Fault::damaged("its header is cut off");
     let version = fetch(source, 0, LENGTH_2).ok_or_else(cut)?.be32(4);
     let length = match version {
@@ -207,6 +212,10 @@ pub fn read(source: &(impl Source + ?Sized)) -> Result<Qcow2Header, Fault> {
 /// appears once, and only blocks at the end are missing. A killed writer may have entered tables
 /// that are not counted: they would be taken for free, and overwritten.
 pub fn check_refcounts(source: &(impl Source + ?Sized), header: &Qcow2Header) -> Result<(), Fault> {
+    unless_unreadable(source, |source| check_counts(source, header))
+}
+
+fn check_counts(source: &(impl Source + ?Sized), header: &Qcow2Header) -> Result<(), Fault> {
     let corrupt = || {
         Fault::damaged(
             "its reference counts are corrupt: let qemu-img check -r all IMAGE repair them",
@@ -288,7 +297,11 @@ fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
 }
 
 /// Whether clusters behind the file's end are in use. Reads only their counts.
-pub fn is_cut(source: &(impl Source + ?Sized), header: &Qcow2Header) -> bool {
+pub fn is_cut(source: &(impl Source + ?Sized), header: &Qcow2Header) -> io::Result<bool> {
+    watched(source, |source| ends_early(source, header))
+}
+
+fn ends_early(source: &(impl Source + ?Sized), header: &Qcow2Header) -> bool {
     let missing = source.size().div_ceil(header.cluster_size);
     let first = missing / header.counted_by_block;
     let bits = header.cluster_size * 8 / header.counted_by_block;
@@ -400,8 +413,7 @@ mod tests {
             bytes[(2 << 16) + cluster * 2 + 1] = 1;
         }
         bytes[40..48].copy_from_slice(&0u64.to_be_bytes());
-        let is_cut =
-            |length: usize| super::is_cut(&bytes[..length], &read(&bytes[..length]).unwrap());
+        let is_cut = |length: usize| ends_early(&bytes[..length], &read(&bytes[..length]).unwrap());
         assert!(!is_cut(4 << 16) && !is_cut((3 << 16) + 1));
         assert!(is_cut(3 << 16));
         assert!(is_cut((2 << 16) + 1), "the counts themselves");

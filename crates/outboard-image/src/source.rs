@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sources of bytes: a file of the host, a part of one, memory.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
+
+/// Bytes of a sector of most disks, and of a file that holds a disk.
+pub(crate) const USUAL_SECTOR: u64 = 512;
 
 /// Bytes of an image that can be read anywhere.
 pub trait Source {
     /// Size in bytes.
     fn size(&self) -> u64;
+
+    /// Bytes of a logical sector, as far as the source knows.
+    fn sector_size(&self) -> u64 {
+        USUAL_SECTOR
+    }
 
     /// Reads at an offset. At the end it returns fewer bytes, or none.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
@@ -74,11 +83,62 @@ impl<S: Source + ?Sized> Source for Slice<'_, S> {
         self.size
     }
 
+    fn sector_size(&self) -> u64 {
+        self.whole.sector_size()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let offset = offset.min(self.size);
         let length = (self.size - offset).min(buffer.len() as u64) as usize;
         self.whole
             .read_at(&mut buffer[..length], self.start + offset)
+    }
+}
+
+/// A source that remembers the first error of a read. All reads after that one fail at once: a
+/// server that does not answer is not asked again.
+pub(crate) struct Watched<'a, S: ?Sized> {
+    source: &'a S,
+    error: RefCell<Option<io::Error>>,
+}
+
+impl<S: Source + ?Sized> Source for Watched<'_, S> {
+    fn size(&self) -> u64 {
+        self.source.size()
+    }
+
+    fn sector_size(&self) -> u64 {
+        self.source.sector_size()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if let Some(error) = &*self.error.borrow() {
+            return Err(error.kind().into());
+        }
+        self.source.read_at(buffer, offset).map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::Interrupted {
+                self.error.replace(Some(error));
+            }
+            kind.into()
+        })
+    }
+}
+
+/// Runs a parser. A failed read is its result, and never "there is none": what lies there is
+/// unknown.
+pub(crate) fn watched<S: Source + ?Sized, T>(
+    source: &S,
+    parse: impl FnOnce(&Watched<S>) -> T,
+) -> io::Result<T> {
+    let watched = Watched {
+        source,
+        error: RefCell::default(),
+    };
+    let parsed = parse(&watched);
+    match watched.error.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(parsed),
     }
 }
 

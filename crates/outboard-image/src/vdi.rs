@@ -2,12 +2,17 @@
 //! The header of a VDI image, to find the least size of the file.
 
 use crate::block::fetch;
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 const HEADER: usize = 0x188;
 
 /// Whether the file ends before its last used block.
-pub fn is_cut(source: &(impl Source + ?Sized)) -> bool {
+pub fn is_cut(source: &(impl Source + ?Sized)) -> io::Result<bool> {
+    watched(source, |source| ends_early(source))
+}
+
+fn ends_early(source: &(impl Source + ?Sized)) -> bool {
     let Some(header) = fetch(source, 0, HEADER) else {
         return true;
     };
@@ -25,8 +30,8 @@ mod tests {
         for (at, value) in [(0x158, 1024u32), (0x178, 512), (0x184, 3)] {
             bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
-        assert!(!is_cut(bytes.as_slice()));
-        assert!(is_cut(&bytes[..bytes.len() - 1]));
-        assert!(is_cut(&bytes[..100]));
+        assert!(!ends_early(bytes.as_slice()));
+        assert!(ends_early(&bytes[..bytes.len() - 1]));
+        assert!(ends_early(&bytes[..100]));
     }
 }

@@ -2,7 +2,8 @@
 //! Hash areas of dm-verity: a superblock, then a tree of hashes over the blocks of another device.
 
 use crate::block::fetch;
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 pub(crate) const MAGIC: &[u8] = b"verity\0\0";
 /// Bytes of the superblock; the tree begins at the next block.
@@ -36,7 +37,11 @@ fn is_block_size(size: u32) -> bool {
 
 impl VeritySuperblock {
     /// The superblock at this offset. `None`: no valid superblock.
-    pub fn read(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
+    pub fn read(source: &(impl Source + ?Sized), offset: u64) -> io::Result<Option<Self>> {
+        watched(source, |source| Self::find(source, offset))
+    }
+
+    pub(crate) fn find(source: &(impl Source + ?Sized), offset: u64) -> Option<Self> {
         let block = fetch(source, offset, SIZE)?;
         if !block.has(0, MAGIC) || block.le32(8) != 1 || block.le32(12) > 1 {
             return None;
@@ -114,7 +119,7 @@ mod tests {
 
     #[test]
     fn superblocks() {
-        let found = VeritySuperblock::read(image().as_slice(), 0).unwrap();
+        let found = VeritySuperblock::find(image().as_slice(), 0).unwrap();
         assert_eq!((found.data_blocks, found.first_block), (8192, 1));
         // One block at the top, 64 below it.
         assert_eq!(found.levels(32), [8192, 4096]);
@@ -131,11 +136,11 @@ mod tests {
             bytes[offset] = byte;
             bytes[78] = byte;
             assert_eq!(
-                VeritySuperblock::read(bytes.as_slice(), 0),
+                VeritySuperblock::find(bytes.as_slice(), 0),
                 None,
                 "{offset}"
             );
         }
-        assert_eq!(VeritySuperblock::read([0u8; 100].as_slice(), 0), None);
+        assert_eq!(VeritySuperblock::find([0u8; 100].as_slice(), 0), None);
     }
 }

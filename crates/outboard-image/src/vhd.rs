@@ -7,7 +7,7 @@
 //! big-endian.
 
 use crate::block::{fetch, Block};
-use crate::fault::Fault;
+use crate::fault::{unless_unreadable, Fault};
 use crate::source::Source;
 
 /// Bytes of a sector.
@@ -119,6 +119,10 @@ pub fn is_fixed(source: &(impl Source + ?Sized)) -> bool {
 
 /// Reads the metadata. An error says what is wrong, after "a vhd image, but ".
 pub fn read(source: &(impl Source + ?Sized)) -> Result<VhdLayout, Fault> {
+    unless_unreadable(source, |source| parse(source))
+}
+
+fn parse(source: &(impl Source + ?Sized)) -> Result<VhdLayout, Fault> {
     let footer = footer_at(source, 0).or_else(|| last_footer(source));
     let footer = footer.ok_or_else(|| {
         Fault::damaged("neither its footer nor the copy of that has a good checksum")
@@ -183,6 +187,10 @@ fn read_header(source: &(impl Source + ?Sized), offset: u64) -> Result<Dynamic, 
 /// Reads the table of blocks. An error says what is wrong, as of [`read`]: nothing in the file may
 /// be at the same place as something else.
 pub fn read_blocks(source: &(impl Source + ?Sized), dynamic: &Dynamic) -> Result<Blocks, Fault> {
+    unless_unreadable(source, |source| parse_blocks(source, dynamic))
+}
+
+fn parse_blocks(source: &(impl Source + ?Sized), dynamic: &Dynamic) -> Result<Blocks, Fault> {
     let length = dynamic.blocks as usize * 4;
     let table = fetch(source, dynamic.table, length)
         .ok_or_else(|| Fault::damaged("its table cannot be read"))?;

@@ -34,6 +34,7 @@ mod inode_flags;
 mod instance;
 mod maintenance;
 mod network;
+mod partitions;
 mod path;
 mod pattern;
 mod process;

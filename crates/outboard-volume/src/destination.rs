@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files of the host that commands write. One rule holds for all of them. Before an existing file
 //! loses a byte or its name, the session compares its identity with every file of its images, and
-//! checks its contents.
+//! checks its contents: disk images are never lost without --force, archives only to another
+//! archive.
 //!
 //! Names are not compared: symbolic links, hard links, device nodes and loop devices lead to the
 //! same bytes.
@@ -9,11 +10,12 @@
 mod contents;
 
 use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions};
-use contents::image_kind;
+pub use contents::{archive_kind, describe};
+use contents::{find, Found};
 use outboard::Fd;
 use outboard_image::{FileSource, Source};
 use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_sandbox::failure::{reason, ErrorKind, Failure};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};
@@ -74,6 +76,43 @@ impl Use {
             Self::Component => "a component of this command",
             Self::Input => "what this command reads",
             Self::Volume => "a file of an open volume",
+        }
+    }
+}
+
+/// What a command may overwrite besides plain files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Nothing that looks like a disk image or an archive.
+    Plain,
+    /// An archive of this kind, too, as the new contents are.
+    Archive(&'static str),
+    /// An archive of the kinds that tar makes.
+    TarArchive,
+    /// Whatever it is (--force).
+    Everything,
+}
+
+impl Overwrite {
+    /// Kinds of archives, and of compressed ones, that tar makes.
+    const BY_TAR: [&str; 9] = [
+        "tar", "gzip", "xz", "zstd", "bzip2", "lz4", "lzip", "lzop", "compress",
+    ];
+
+    /// Everything with --force, else plain files.
+    pub fn forced(force: bool) -> Self {
+        match force {
+            true => Self::Everything,
+            false => Self::Plain,
+        }
+    }
+
+    fn allows(self, archive: &str) -> bool {
+        match self {
+            Self::Plain => false,
+            Self::Archive(kind) => kind == archive,
+            Self::TarArchive => Self::BY_TAR.contains(&archive),
+            Self::Everything => true,
         }
     }
 }
@@ -234,27 +273,26 @@ impl UsedFiles {
     }
 
     /// Checks that another file may take a name of the host. Names in an image are free.
-    pub fn check_name(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<()> {
+    pub fn check_name(&self, directory: &Fd, name: &CStr, what: Overwrite) -> io::Result<()> {
         if !directory.system().is_host() {
             return Ok(());
         }
         match directory.stat_at(name, libc::AT_SYMLINK_NOFOLLOW) {
-            Ok(stat) => self.check_file(directory, name, &stat, force),
+            Ok(stat) => self.check_file(directory, name, &stat, what),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens a file for writing and empties it, if it may be overwritten. `force`: also a file that
-    /// looks like an image.
-    pub fn overwrite(&self, directory: &Fd, name: &CStr, force: bool) -> io::Result<Fd> {
+    /// Opens a file for writing and empties it, if it may be overwritten.
+    pub fn overwrite(&self, directory: &Fd, name: &CStr, what: Overwrite) -> io::Result<Fd> {
         let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
         if !directory.system().is_host() {
             return directory.open_at(name, flags | libc::O_TRUNC, 0);
         }
         let file = directory.open_at(name, flags | libc::O_NOCTTY, 0)?;
         let stat = file.stat()?;
-        self.check_file(directory, name, &stat, force)?;
+        self.check_file(directory, name, &stat, what)?;
         if stat.st_mode & libc::S_IFMT == libc::S_IFREG {
             file.truncate(0)?;
         }
@@ -262,15 +300,15 @@ impl UsedFiles {
     }
 
     /// As `overwrite`, for the file that a path of the host leads to.
-    pub fn overwrite_path(&self, path: &Path, force: bool) -> io::Result<File> {
+    pub fn overwrite_path(&self, path: &Path, what: Overwrite) -> io::Result<File> {
         let file = File::options().write(true).open(path)?;
         let metadata = file.metadata()?;
         self.check_identity(Identity::of(&metadata))?;
         let kind = metadata.file_type();
-        if !force && (kind.is_file() || kind.is_block_device()) {
+        if what != Overwrite::Everything && (kind.is_file() || kind.is_block_device()) {
             if let Ok(readable) = File::open(path) {
                 check_same(Identity::of(&readable.metadata()?) == Identity::of(&metadata))?;
-                self.check_content(&FileSource::new(readable)?)?;
+                self.check_content(&FileSource::new(readable)?, what)?;
             }
         }
         if kind.is_file() {
@@ -285,10 +323,10 @@ impl UsedFiles {
         directory: &Fd,
         name: &CStr,
         stat: &libc::stat,
-        force: bool,
+        what: Overwrite,
     ) -> io::Result<()> {
         self.check(stat)?;
-        if force || Identity::of_stat(stat).is_none() {
+        if what == Overwrite::Everything || Identity::of_stat(stat).is_none() {
             return Ok(());
         }
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -298,19 +336,35 @@ impl UsedFiles {
         };
         check_same(Identity::of_stat(&file.stat()?) == Identity::of_stat(stat))?;
         let size = file.seek(0, libc::SEEK_END)?;
-        self.check_content(&FdSource { file: &file, size })
+        self.check_content(&FdSource { file: &file, size }, what)
     }
 
-    /// Refuses contents that look like a disk image or a file system.
-    fn check_content(&self, source: &impl Source) -> io::Result<()> {
-        let Some(kind) = image_kind(source) else {
-            return Ok(());
+    /// Refuses contents that look like a disk image, a file system or an archive.
+    fn check_content(&self, source: &impl Source, what: Overwrite) -> io::Result<()> {
+        let (text, hint) = match find(source) {
+            Ok(None) => return Ok(()),
+            Ok(Some(Found::Archive(kind))) if what.allows(kind) => return Ok(()),
+            Ok(Some(Found::Disk(kind))) => (
+                format!("it looks like a disk image ({kind})"),
+                "write IMAGE:/PATH for a place in it, or --force to overwrite all of it",
+            ),
+            Ok(Some(Found::Archive(kind))) => (
+                format!("it is an archive ({kind}), and what is written is not"),
+                "name another file, or say --force to overwrite it",
+            ),
+            Err(error) => (
+                format!(
+                    "it may be a disk image, but it cannot be read: {}",
+                    reason(&error)
+                ),
+                "say --force to overwrite it",
+            ),
         };
         let hint = match self.in_library {
             true => "remove it first, to replace it",
-            false => "write IMAGE:/PATH for a place in it, or --force to overwrite all of it",
+            false => hint,
         };
-        let text = format!("it looks like a disk image ({kind}): {hint}");
+        let text = format!("{text}: {hint}");
         Err(Failure::new(ErrorKind::AlreadyExists, text).into())
     }
 }
@@ -354,9 +408,9 @@ mod tests {
         files
     }
 
-    fn overwrite(files: &UsedFiles, path: &Path, force: bool) -> io::Result<Fd> {
+    fn overwrite(files: &UsedFiles, path: &Path, what: Overwrite) -> io::Result<Fd> {
         let (directory, name) = Tree::host().open_parent(path)?;
-        files.overwrite(&directory, &name, force)
+        files.overwrite(&directory, &name, what)
     }
 
     #[test]
@@ -368,10 +422,13 @@ mod tests {
         fs::write(path("other"), b"bytes").unwrap();
         let files = used(&path("image"));
         for name in ["image", "hard"] {
-            assert!(overwrite(&files, &path(name), true).is_err(), "{name}");
+            assert!(
+                overwrite(&files, &path(name), Overwrite::Everything).is_err(),
+                "{name}"
+            );
         }
         assert_eq!(fs::read(path("image")).unwrap(), b"bytes");
-        assert!(overwrite(&files, &path("other"), false).is_ok());
+        assert!(overwrite(&files, &path("other"), Overwrite::Plain).is_ok());
         assert_eq!(fs::read(path("other")).unwrap(), b"");
     }
 
@@ -398,9 +455,33 @@ mod tests {
         let files = UsedFiles::default();
         let (parent, _) = Tree::host().open_parent(&image).unwrap();
         let name = CString::new(image.file_name().unwrap().as_bytes()).unwrap();
-        assert!(overwrite(&files, &image, false).is_err());
-        assert!(files.check_name(&parent, &name, false).is_err());
+        for what in [Overwrite::Plain, Overwrite::TarArchive] {
+            assert!(overwrite(&files, &image, what).is_err());
+            assert!(files.check_name(&parent, &name, what).is_err());
+        }
         assert_eq!(fs::read(&image).unwrap(), bytes);
-        assert!(overwrite(&files, &image, true).is_ok());
+        assert!(overwrite(&files, &image, Overwrite::Everything).is_ok());
+    }
+
+    #[test]
+    fn an_archive_gives_way_to_its_own_kind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("archive");
+        let zip = Overwrite::Archive("zip");
+        for (magic, kind, by_tar) in [
+            (b"PK\x03\x04".as_slice(), zip, false),
+            (b"!<arch>\n", Overwrite::Archive("ar"), false),
+            (b"\x28\xb5\x2f\xfd", Overwrite::Archive("zstd"), true),
+        ] {
+            let files = UsedFiles::default();
+            fs::write(&path, magic).unwrap();
+            assert!(overwrite(&files, &path, Overwrite::Plain).is_err());
+            assert!(overwrite(&files, &path, Overwrite::Archive("cpio")).is_err());
+            assert_eq!(fs::read(&path).unwrap(), magic);
+            assert!(overwrite(&files, &path, kind).is_ok());
+            fs::write(&path, magic).unwrap();
+            let replaced = overwrite(&files, &path, Overwrite::TarArchive);
+            assert_eq!(replaced.is_ok(), by_tar);
+        }
     }
 }

@@ -14,9 +14,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Sector size of the partition tables in image files.
-const SECTOR: u64 = 512;
-
 /// An image and what its bytes say.
 pub struct Image {
     shown: String,
@@ -69,8 +66,9 @@ impl Image {
                 format!("{shown} is empty: 0 bytes"),
             ));
         }
-        let table = read_table(&*content, SECTOR);
-        let whole = probe(&*content);
+        let failed = |error: io::Error| cannot_read(&shown, &error);
+        let table = read_table(&*content).map_err(failed)?;
+        let whole = probe(&*content).map_err(failed)?;
         Ok(Self {
             shown,
             content,
@@ -152,17 +150,24 @@ impl Image {
         unrecognised(&self.shown, self.split.clone())
     }
 
+    /// A range of the image.
+    pub fn slice(&self, range: Range) -> Slice<'_, Content> {
+        Slice::new(&*self.content, range.start, range.size)
+    }
+
     /// Probes a range of the image.
-    pub fn probe_range(&self, range: Range) -> Option<Probe> {
-        probe(&Slice::new(&*self.content, range.start, range.size))
+    pub fn probe_range(&self, range: Range) -> Result<Option<Probe>> {
+        probe(&self.slice(range)).map_err(|error| cannot_read(&self.shown, &error))
     }
 
     /// Probes a partition.
-    pub fn probe_partition(&self, partition: &Partition) -> Option<Probe> {
+    pub fn probe_partition(&self, partition: &Partition) -> Result<Option<Probe>> {
         if partition.extended {
-            return None;
+            return Ok(None);
         }
-        probe(&Slice::new(&*self.content, partition.start, partition.size))
+        let (start, size) = (partition.start, partition.size);
+        let found = probe(&self.slice(Range { start, size }));
+        found.map_err(|error| cannot_read(&format!("{}@{}", self.shown, partition.number), &error))
     }
 
     /// The partition table, if it and not what is on the whole disk counts. Discs that also boot
@@ -174,8 +179,13 @@ impl Image {
             "linux_raid_member" => probe.detail != "0.90",
             _ => false,
         };
-        let whole = self.whole.as_ref().is_some_and(counts);
-        self.table.as_ref().filter(|_| !whole)
+        let whole = self.whole.as_ref();
+        let table = self.table.as_ref();
+        // An old MBR may announce a GPT that a file system has overwritten.
+        table.filter(|table| match table.damaged {
+            true => whole.is_none(),
+            false => !whole.is_some_and(counts),
+        })
     }
 
     fn missing_partition(&self, number: u32) -> Error {
@@ -197,17 +207,20 @@ impl Image {
         Error::known(
             ErrorKind::NotFound,
             format!(
-                "no partition {number} in {}: it has {}",
+                "no partition {number} in {}: {}{}",
                 self.shown,
-                match numbers.is_empty() {
-                    true => "none".to_owned(),
-                    false => numbers.join(", "),
+                if table.damaged { "" } else { "it has " },
+                match (numbers.is_empty(), table.damaged) {
+                    (_, true) => table.warnings.join("; "),
+                    (true, false) => "none".to_owned(),
+                    (false, false) => numbers.join(", "),
                 }
             ),
         )
     }
 
-    fn partition(&self, number: u32) -> Result<&Partition> {
+    /// The partition of this number.
+    pub fn partition(&self, number: u32) -> Result<&Partition> {
         self.table
             .iter()
             .flat_map(|table| &table.partitions)
@@ -216,33 +229,33 @@ impl Image {
     }
 
     /// The partitions with file systems.
-    fn with_file_systems<'a>(&self, table: &'a Table) -> Vec<(&'a Partition, Probe)> {
-        table
-            .partitions
-            .iter()
-            .filter_map(|partition| Some((partition, self.probe_partition(partition)?)))
-            .filter(|(_, probe)| probe.class == Class::FileSystem)
-            .collect()
+    pub fn with_file_systems<'a>(&self, table: &'a Table) -> Result<Vec<(&'a Partition, Probe)>> {
+        let mut found = Vec::new();
+        for partition in &table.partitions {
+            let probe = self.probe_partition(partition)?;
+            let file_system = probe.filter(|probe| probe.class == Class::FileSystem);
+            found.extend(file_system.map(|probe| (partition, probe)));
+        }
+        Ok(found)
     }
 
     /// The file systems that a name without a partition may mean, each with its type; nothing where
     /// the name says which one.
-    pub fn file_systems(&self, name: &ImageName) -> Vec<(ImageName, &'static str)> {
-        let table = self.partitions().filter(|_| name.partition.is_none());
-        let found = table
-            .into_iter()
-            .flat_map(|table| self.with_file_systems(table));
-        found
-            .map(|(partition, probe)| {
-                let name = ImageName::new(&name.file, Some(partition.number));
-                (name, probe.kind)
-            })
-            .collect()
+    pub fn file_systems(&self, name: &ImageName) -> Result<Vec<(ImageName, &'static str)>> {
+        let Some(table) = self.partitions().filter(|_| name.partition.is_none()) else {
+            return Ok(Vec::new());
+        };
+        let found = self.with_file_systems(table)?;
+        let named = found.into_iter().map(|(partition, probe)| {
+            let name = ImageName::new(&name.file, Some(partition.number));
+            (name, probe.kind)
+        });
+        Ok(named.collect())
     }
 
     /// The only file system among the partitions.
     fn only_file_system(&self, table: &Table) -> Result<FileSystem> {
-        let mut found = self.with_file_systems(table);
+        let mut found = self.with_file_systems(table)?;
         if found.len() == 1 {
             let (partition, probe) = found.remove(0);
             return Ok(FileSystem {
@@ -251,6 +264,10 @@ impl Image {
             });
         }
         let shown = &self.shown;
+        if table.damaged {
+            let text = format!("{shown}: {}", table.warnings.join("; "));
+            return Err(Error::known(ErrorKind::Damaged, text));
+        }
         if found.is_empty() {
             return Err(Error::known(
                 ErrorKind::NotAFileSystem,
@@ -274,10 +291,14 @@ impl Image {
         ))
     }
 
-    /// Whether a name refers to something that exists, as far as partitions tell.
+    /// Whether a name refers to something of a kind, as far as partitions tell. Partitions that
+    /// cannot be read count as others: [`Image::find`] has the error.
     fn any(&self, name: &ImageName, so: impl Fn(&Probe) -> bool) -> bool {
         let is_so = |probe: Option<&Probe>| probe.is_some_and(&so);
-        let in_partition = |partition: &Partition| is_so(self.probe_partition(partition).as_ref());
+        let in_partition = |partition: &Partition| {
+            let found = self.probe_partition(partition);
+            found.is_ok_and(|probe| is_so(probe.as_ref()))
+        };
         match (name.partition, self.partitions()) {
             (Some(number), Some(_)) => self.partition(number).is_ok_and(in_partition),
             (None, Some(table)) => table.partitions.iter().any(in_partition),
@@ -301,7 +322,14 @@ impl Image {
     /// user named its type.
     pub fn find(&self, name: &ImageName, forced: bool) -> Result<FileSystem> {
         let probe = match name.partition {
-            Some(number) => self.probe_partition(self.usable_partition(number, name)?),
+            Some(number) => {
+                let found = self.probe_partition(self.usable_partition(number, name)?);
+                match forced {
+                    // A probe may fail where the file system itself can still be read.
+                    true => found.ok().flatten(),
+                    false => found?,
+                }
+            }
             None => match self.partitions() {
                 Some(table) => {
                     if !forced {
@@ -321,7 +349,7 @@ impl Image {
         if !forced {
             match probe {
                 None if name.partition.is_none() => return Err(self.unrecognised()),
-                _ => check_mountable(&name.shown(), probe.as_ref())?,
+                _ => self.check_mountable(&name.shown(), probe.as_ref())?,
             }
         }
         Ok(FileSystem {
@@ -330,13 +358,48 @@ impl Image {
         })
     }
 
+    /// Says why something is not a file system that could be mounted.
+    fn check_mountable(&self, shown: &str, probe: Option<&Probe>) -> Result<()> {
+        let Some(probe) = probe else {
+            return Err(unrecognised(shown, None));
+        };
+        if let Some(text) = self.unusable(shown, probe) {
+            return Err(Error::known(ErrorKind::Unsupported, text));
+        }
+        let kind = probe.kind;
+        match probe.class {
+            Class::Swap => Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!("{shown} is swap space: it has no files"),
+            )),
+            Class::Container => Err(Error::known(
+                ErrorKind::NotAFileSystem,
+                format!("{shown} is of type {kind}, which this command cannot look into"),
+            )),
+            Class::FileSystem | Class::Wrapped => Ok(()),
+        }
+    }
+
+    /// Why no command can use what was found, and what to do.
+    pub fn unusable(&self, shown: &str, probe: &Probe) -> Option<String> {
+        match self.format {
+            Some(format) if probe.class == Class::Wrapped => Some(format!(
+                "the disk in {shown}, a {format} image, holds a {} file and no file system: take \
+                 it out with qemu-img convert -O raw {shown} NEW",
+                probe.kind
+            )),
+            _ => unusable(shown, probe),
+        }
+    }
+
     /// Says so if a file system is larger than where it is.
     pub fn truncation(&self, found: &FileSystem) -> Option<String> {
         let needs = found.probe.as_ref()?.size?;
         let has = match found.partition {
             Some(number) => {
                 let partition = self.partition(number).ok()?;
-                Slice::new(&*self.content, partition.start, partition.size).size()
+                let (start, size) = (partition.start, partition.size);
+                self.slice(Range { start, size }).size()
             }
             None => self.size(),
         };
@@ -347,31 +410,13 @@ impl Image {
     }
 }
 
+fn cannot_read(shown: &str, error: &io::Error) -> Error {
+    Error::failed(format!("cannot read {shown}"), error)
+}
+
 /// Whether it is a file system that has other devices too.
 fn on_several(probe: &Probe) -> bool {
     probe.kind == "btrfs" && !probe.detail.is_empty()
-}
-
-/// Says why something is not a file system that could be mounted.
-fn check_mountable(shown: &str, probe: Option<&Probe>) -> Result<()> {
-    let Some(probe) = probe else {
-        return Err(unrecognised(shown, None));
-    };
-    if let Some(text) = unusable(shown, probe) {
-        return Err(Error::known(ErrorKind::Unsupported, text));
-    }
-    let kind = probe.kind;
-    match probe.class {
-        Class::Swap => Err(Error::known(
-            ErrorKind::NotAFileSystem,
-            format!("{shown} is swap space: it has no files"),
-        )),
-        Class::Container => Err(Error::known(
-            ErrorKind::NotAFileSystem,
-            format!("{shown} is of type {kind}, which this command cannot look into"),
-        )),
-        Class::FileSystem | Class::Wrapped => Ok(()),
-    }
 }
 
 /// Nothing known is there. `piece`: see [`split_hint`].
@@ -383,9 +428,8 @@ fn unrecognised(shown: &str, piece: Option<String>) -> Error {
     )
 }
 
-/// Why no command can use what was found, and what to do: formats that are to be converted first,
-/// and file systems that Linux does not have.
-pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
+/// Formats that are to be converted first, and file systems that Linux does not have.
+fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     let kind = probe.kind;
     let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
     Some(match kind {
@@ -397,6 +441,18 @@ pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
             "{shown} is a {kind} archive, not a disk image: {}",
             unpack_hint(kind)
         ),
+        "simg" => format!(
+            "{shown} is an Android sparse image, not a raw disk image: convert it with simg2img \
+             {shown} NEW (package android-sdk-libsparse-utils)"
+        ),
+        "AFF" => convert(format!(
+            "convert it with affconvert -r {shown} (package afflib-tools)"
+        )),
+        "L01" => convert("its files are copied by FTK Imager or EnCase".to_owned()),
+        "wim" => convert(format!(
+            "unpack it with wimapply {shown} DIRECTORY (package wimtools)"
+        )),
+        "rar" | "cab" | "xar" | "ar" => convert("unpack it first".to_owned()),
         "E01" => convert(format!(
             "convert it with ewfexport -t NEW -f raw {shown} (package \
              ewf-tools)"
@@ -404,7 +460,7 @@ pub fn unusable(shown: &str, probe: &Probe) -> Option<String> {
         "dmg" => convert(format!(
             "convert it with dmg2img {shown} NEW (package dmg2img)"
         )),
-        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "zip" | "7z" => {
+        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "lzip" | "lzop" | "compress" | "zip" | "7z" => {
             convert("decompress it first".to_owned())
         }
         _ if probe.class == Class::Wrapped => convert(format!(

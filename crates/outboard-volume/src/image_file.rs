@@ -4,6 +4,7 @@
 use crate::address::Place;
 use crate::servers::MountServer;
 use crate::undo;
+use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::escaped;
@@ -25,6 +26,21 @@ pub fn open_image_file(path: &Path) -> io::Result<File> {
         return Err(io::Error::from_raw_os_error(libc::ENOTBLK));
     }
     File::open(path)
+}
+
+/// Bytes of a sector of a file that holds a disk.
+pub const FILE_SECTOR: u64 = 512;
+
+/// Bytes of a sector of a raw image, which may be a block device.
+pub fn sector_size(path: &Path) -> Result<u64> {
+    let failed = |error: io::Error| cannot_open(path, &error);
+    let found = std::fs::metadata(path).map_err(failed)?;
+    if !found.file_type().is_block_device() {
+        return Ok(FILE_SECTOR);
+    }
+    let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
+    let size = device.and_then(|device| device.sector_size());
+    size.map_err(failed)
 }
 
 /// The error of an image that cannot be opened, with what to do.

@@ -21,6 +21,7 @@ use crate::address::Place;
 use crate::destination::UsedFiles;
 use crate::held::HeldImages;
 use crate::layers::keys::Keys;
+use crate::layers::several::RegisteredDevices;
 use crate::limits::kernel_memory;
 use crate::options::Options;
 use crate::snapshots;
@@ -63,6 +64,7 @@ pub struct Session {
     /// Files that commands must not overwrite.
     used: Arc<UsedFiles>,
     keys: Keys,
+    registered: RegisteredDevices,
     sandbox: Sandbox,
     /// `None`: no server is named.
     network: Option<Network>,
@@ -175,6 +177,7 @@ impl Session {
             held,
             used: Arc::default(),
             keys,
+            registered: RegisteredDevices::new(),
             sandbox: Sandbox::Open,
             network: None,
             user_name: std::env::var("USER").unwrap_or_default(),

@@ -121,14 +121,14 @@ impl ToolVolume {
     /// Looks what is in a file that our kernel serves.
     fn look(export: &Export) -> Result<(Range, Probe)> {
         let source = File::open(export.path()).and_then(FileSource::new);
-        let source = source.map_err(|error| {
-            Error::failed(format!("cannot read {}", export.name.shown()), &error)
-        })?;
+        let failed = |error| Error::failed(format!("cannot read {}", export.name.shown()), &error);
+        let source = source.map_err(failed)?;
         let range = Range {
             start: 0,
             size: outboard_image::Source::size(&source),
         };
-        Ok((range, check(&export.name, probe(&source))?))
+        let found = probe(&source).map_err(failed)?;
+        Ok((range, check(&export.name, found)?))
     }
 
     fn in_image(lock: ImageLock, image: &Image, name: &ImageName) -> Result<Self> {
@@ -138,7 +138,7 @@ impl ToolVolume {
         }
         let range = image.range(&name)?;
         Ok(Self {
-            probe: check(&name, image.probe_range(range))?,
+            probe: check(&name, image.probe_range(range)?)?,
             name,
             range,
             access: Access::Image(lock),

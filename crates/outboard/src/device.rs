@@ -126,14 +126,12 @@ impl BlockDevice {
 
     /// Recognises its contents by the first blocks.
     pub fn probe(&self) -> io::Result<Option<Probe>> {
-        Ok(probe(&self.source()?))
+        probe(&self.source()?)
     }
 
     /// Its bytes, for parsers.
     pub fn source(&self) -> io::Result<DeviceSource> {
-        let fd = self.open()?;
-        let size = fd.seek(0, libc::SEEK_END)?;
-        Ok(DeviceSource { fd, size })
+        DeviceSource::new(self.open()?)
     }
 
     /// Waits until all that was written to it is on stable storage.
@@ -146,9 +144,19 @@ impl BlockDevice {
 pub struct DeviceSource {
     fd: Fd,
     size: u64,
+    sector_size: u64,
 }
 
 impl DeviceSource {
+    /// The bytes of an open device.
+    fn new(fd: Fd) -> io::Result<Self> {
+        Ok(Self {
+            size: fd.seek(0, libc::SEEK_END)?,
+            sector_size: fd.sector_size()?,
+            fd,
+        })
+    }
+
     /// The block device that the file system of a file is mounted from. ENODEV: it is mounted from
     /// none.
     pub fn under(file: &Fd) -> io::Result<Self> {
@@ -163,10 +171,10 @@ impl DeviceSource {
             for entry in entries {
                 let found = nodes.stat_at(entry.name, libc::AT_SYMLINK_NOFOLLOW)?;
                 if found.st_mode & libc::S_IFMT == libc::S_IFBLK && found.st_rdev == number {
-                    let fd = nodes.open_at(entry.name, libc::O_RDONLY, 0)?;
-                    let size = fd.seek(0, libc::SEEK_END)?;
-                    let _ = fd.advise(0, size, libc::POSIX_FADV_DONTNEED);
-                    return Ok(Self { fd, size });
+                    let source = Self::new(nodes.open_at(entry.name, libc::O_RDONLY, 0)?)?;
+                    let forget = libc::POSIX_FADV_DONTNEED;
+                    let _ = source.fd.advise(0, source.size, forget);
+                    return Ok(source);
                 }
             }
         }
@@ -177,6 +185,10 @@ impl DeviceSource {
 impl Source for DeviceSource {
     fn size(&self) -> u64 {
         self.size
+    }
+
+    fn sector_size(&self) -> u64 {
+        self.sector_size
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

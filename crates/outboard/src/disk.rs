@@ -48,6 +48,9 @@ impl DiskOptions {
     }
 }
 
+/// Most partitions of a disk, as in Linux.
+const MOST_PARTITIONS: u32 = 256;
+
 /// A partition as the kernel found it. Start and size are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskPartition {
@@ -178,6 +181,32 @@ impl Disk {
             .map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
+    /// The block device of a partition that the caller has found in the table. The kernel learns of
+    /// it where it has not found the same one: it looks for tables with sectors of the disk's own
+    /// size only, and takes no copy of a damaged table. ENXIO: it begins behind the disk's end;
+    /// EINVAL: it does not begin and end between sectors of the disk; EBUSY: it would overlap
+    /// another one in use.
+    pub fn partition(&self, wanted: DiskPartition) -> io::Result<BlockDevice> {
+        let DiskPartition { number, start, .. } = wanted;
+        let disk = self.device(None)?.open()?;
+        let room = disk.seek(0, libc::SEEK_END)?.checked_sub(start);
+        let size = room.unwrap_or(0).min(wanted.size);
+        if size == 0 {
+            return Err(io::Error::from_raw_os_error(libc::ENXIO));
+        }
+        let known = disk.resize_partition(number, start, size);
+        match known.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(()) => {}
+            // It begins where it should, and shares bytes with another one.
+            Err(Some(libc::EBUSY)) if self.device(Some(number))?.size()? == size => {}
+            Err(Some(libc::ENXIO | libc::EINVAL | libc::EBUSY)) => {
+                replace_partition(&disk, number, start, size)?;
+            }
+            Err(_) => known?,
+        }
+        self.device(Some(number))
+    }
+
     /// The block device of the whole disk, or of a partition. ENXIO: no such partition.
     pub fn device(&self, partition: Option<u32>) -> io::Result<BlockDevice> {
         let name = match partition {
@@ -188,6 +217,25 @@ impl Disk {
             Some(number) => format!("{}{number}", self.name()),
         };
         BlockDevice::new(Box::new(self.clone()), name)
+    }
+}
+
+/// Adds a partition in the place of what the kernel has found on a disk.
+fn replace_partition(disk: &Fd, number: u32, start: u64, size: u64) -> io::Result<()> {
+    let sector = disk.sector_size()?;
+    if start % sector != 0 || size % sector != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let _ = disk.delete_partition(number);
+    match disk.add_partition(number, start, size) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            // The kernel has read something else as a table. Partitions in use stay.
+            for other in 1..=MOST_PARTITIONS {
+                let _ = disk.delete_partition(other);
+            }
+            disk.add_partition(number, start, size)
+        }
+        other => other,
     }
 }
 

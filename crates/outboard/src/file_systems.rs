@@ -29,6 +29,8 @@ pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
         ),
         // Names in UTF-8, as everywhere else on Linux.
         "vfat" => "utf8=1".into(),
+        // A clone of a mounted file system has the same UUID.
+        "xfs" => "nouuid".into(),
         "ntfs" | "ntfs3" | "exfat" | "iso9660" | "udf" | "jfs" => "iocharset=utf8".into(),
         _ => String::new(),
     }
@@ -77,6 +79,11 @@ pub(crate) fn without_journal(kind: &str) -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clones_can_be_mounted_side_by_side() {
+        assert_eq!(needed_options("xfs", ""), "nouuid");
+    }
 
     #[test]
     fn owners_are_for_files_without() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel in this process: boot and halt.
 
+use crate::file_systems::driver;
 use crate::kernel_files::{make_directory, make_home, read_text, write_text, HOME};
 use crate::log::Level;
 use crate::readiness::BridgePlace;
@@ -265,6 +266,15 @@ impl Kernel {
         let line = format!("nodev\t{kind}");
         read_text(self.system(), c"/proc/filesystems")
             .is_ok_and(|text| text.lines().any(|known| known == line))
+    }
+
+    /// Whether a driver for this type of file system, as a probe names it, is loaded now.
+    pub fn has_driver(&self, kind: &str) -> bool {
+        let wanted = driver(kind);
+        read_text(self.system(), c"/proc/filesystems").is_ok_and(|text| {
+            let mut names = text.lines().filter_map(|line| line.split('\t').nth(1));
+            names.any(|name| name == wanted)
+        })
     }
 
     /// The types of file systems on disks that are loaded now.

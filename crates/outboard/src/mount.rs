@@ -168,10 +168,13 @@ impl Mount {
             Some(found) => Ok(Some(found.clone())),
             None => device.probe(),
         };
-        let (kind, detail) = match &options.kind {
-            Some(kind) => (kind.clone(), String::new()),
+        let (kind, detail, needs_no_journal) = match &options.kind {
+            Some(kind) => (kind.clone(), String::new(), false),
             None => match probe()? {
-                Some(found) => (found.kind.to_owned(), found.detail),
+                Some(found) => {
+                    let needs_no_journal = found.needs_no_journal();
+                    (found.kind.to_owned(), found.detail, needs_no_journal)
+                }
                 None => return Err(io::Error::from_raw_os_error(libc::EMEDIUMTYPE)),
             },
         };
@@ -184,7 +187,10 @@ impl Mount {
         let owner = owner_options(&kind, options.user, options.group);
         let mask = mask_option(&kind, options.mask);
         let shown = join(&owner, &mask);
-        let plain = join(&join(&needed, &shown), &options.options);
+        let mut plain = join(&join(&needed, &shown), &options.options);
+        if read_only && needs_no_journal {
+            plain = join(&plain, without_journal(&kind).first().unwrap_or(&""));
+        }
         let flags = options.flags(read_only);
         let attempt =
             |extra: &str| mount_device(device, &directory, &kind, flags, &join(&plain, extra));

@@ -52,7 +52,7 @@ pub fn run(bytes: &[u8]) {
         pieces: vec![(0, &header)],
         size: SIZE,
     };
-    if let Ok(header) = LuksHeader::read(&disk) {
+    if let Ok(Ok(header)) = LuksHeader::read(&disk) {
         check(&header);
     }
 }

@@ -98,7 +98,8 @@ pub fn run(text: &[u8]) {
         ],
         size: SIZE,
     };
-    let volume = PhysicalVolume::read(&disk).expect("the label is right");
+    let volume = PhysicalVolume::read(&disk).expect("memory can be read");
+    let volume = volume.expect("the label is right");
     if let Some(group) = &volume.group {
         check(group);
     }

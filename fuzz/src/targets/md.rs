@@ -51,7 +51,7 @@ pub fn run(bytes: &[u8]) {
             pieces: vec![(offset, &block)],
             size: SIZE,
         };
-        let Some(member) = ArrayMember::read(&disk) else {
+        let Some(member) = ArrayMember::read(&disk).expect("memory can be read") else {
             continue;
         };
         assert!(member.active.iter().all(|place| *place < member.places));

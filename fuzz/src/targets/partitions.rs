@@ -33,10 +33,12 @@ fn fix_gpt(disk: &mut [u8], header: usize, sector: usize) {
 
 fn check(table: &Table, size: u64) {
     assert!(table.partitions.len() <= MOST);
+    assert!(!table.damaged || table.partitions.is_empty());
     let mut numbers = HashSet::new();
     let mut outside = false;
     for partition in &table.partitions {
         assert!(partition.number > 0 && numbers.insert(partition.number));
+        assert_ne!(partition.type_id, "0xee", "the protective entry is no partition");
         outside |= partition.start.saturating_add(partition.size) > size;
     }
     let warned = table
@@ -55,7 +57,8 @@ pub fn run(bytes: &[u8]) {
         let last = (disk.len() / sector).saturating_sub(1) * sector;
         fix_gpt(&mut disk, sector, sector);
         fix_gpt(&mut disk, last, sector);
-        if let Some(table) = read_table(disk.as_slice(), sector as u64) {
+        let table = read_table(disk.as_slice()).expect("memory can be read");
+        if let Some(table) = table {
             check(&table, disk.len() as u64);
         }
     }

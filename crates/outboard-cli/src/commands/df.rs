@@ -143,11 +143,10 @@ fn file_systems(operand: &OsStr, session: &mut Session) -> Result<Vec<ImageName>
     };
     let is_file_system =
         |probe: Option<&Probe>| probe.is_some_and(|probe| probe.class == Class::FileSystem);
-    let mut names: Vec<ImageName> = table
-        .partitions
+    let mut names: Vec<ImageName> = image
+        .with_file_systems(table)?
         .iter()
-        .filter(|partition| is_file_system(image.probe_partition(partition).as_ref()))
-        .map(|partition| ImageName::new(&name.file, Some(partition.number)))
+        .map(|(partition, _)| ImageName::new(&name.file, Some(partition.number)))
         .collect();
     if session.is_layered(&image, &name) {
         let volumes = session.volumes(&name)?.into_iter();

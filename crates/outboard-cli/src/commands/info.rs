@@ -7,10 +7,10 @@ use crate::record::Bytes;
 use clap::Args;
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
-use outboard_sandbox::error::Result;
+use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format;
 use outboard_volume::address::ImageName;
-use outboard_volume::image::{unusable, Image};
+use outboard_volume::image::Image;
 use outboard_volume::layers::listing::ListedVolume;
 use outboard_volume::session::Session;
 use serde::Serialize;
@@ -38,7 +38,11 @@ pub fn run(options: &InfoArgs, session: &mut Session, output: &mut Output) -> Re
     if report.is_empty() {
         return Err(image.unrecognised().about(name.operand()));
     }
-    Ok(())
+    let mut unread = report.partitions.iter();
+    match unread.find_map(|partition| partition.problem.as_ref()) {
+        Some(problem) => Err(Error::Failed(problem.clone()).about(name.operand())),
+        None => Ok(()),
+    }
 }
 
 /// The format of an image that is none.
@@ -135,6 +139,8 @@ struct PartitionReport {
     name: Option<String>,
     uuid: Option<String>,
     filesystem: Option<Content>,
+    /// Why its contents are unknown.
+    problem: Option<String>,
 }
 
 /// A volume inside of layers, or a subvolume.
@@ -204,6 +210,10 @@ impl VolumeReport {
 
 impl PartitionReport {
     fn new(image: &Image, partition: &Partition) -> Self {
+        let (probe, problem) = match image.probe_partition(partition) {
+            Ok(probe) => (probe, None),
+            Err(error) => (None, error.message().map(str::to_owned)),
+        };
         Self {
             number: partition.number,
             start: partition.start,
@@ -212,10 +222,16 @@ impl PartitionReport {
             type_name: partition.type_name,
             name: partition.name.clone(),
             uuid: partition.uuid.clone(),
-            filesystem: image
-                .probe_partition(partition)
-                .map(|probe| Content::new(&probe)),
+            filesystem: probe.as_ref().map(Content::new),
+            problem,
         }
+    }
+
+    /// Why it or its contents cannot be used.
+    fn problem(&self) -> Option<&String> {
+        let content = self.filesystem.as_ref();
+        let inside = content.and_then(|content| content.problem.as_ref());
+        self.problem.as_ref().or(inside)
     }
 }
 
@@ -271,7 +287,7 @@ impl Report {
         } else {
             report.filesystem = image.whole.as_ref().map(|probe| {
                 let mut content = Content::new(probe);
-                content.problem = content.problem.or(unusable(&report.image, probe));
+                content.problem = content.problem.or(image.unusable(&report.image, probe));
                 content
             });
         }
@@ -379,8 +395,7 @@ impl Report {
             output.line(line)?;
         }
         for partition in &self.partitions {
-            let content = partition.filesystem.as_ref();
-            if let Some(problem) = content.and_then(|content| content.problem.as_ref()) {
+            if let Some(problem) = partition.problem() {
                 let problem = format::message(problem);
                 output.line(format!("{}: {problem}", partition.number))?;
             }

@@ -14,7 +14,7 @@ use outboard_transfer::moment::parse_moment;
 use outboard_transfer::tar::output::{pack_place, ArchiveOutput};
 use outboard_transfer::tar::{find_owner, Choice, Format, MemberChanges};
 use outboard_volume::address::Place;
-use outboard_volume::destination::UsedFiles;
+use outboard_volume::destination::{Overwrite, UsedFiles};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::fs::File;
@@ -131,7 +131,11 @@ fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<Arch
     let new = new.write(true).mode(mode).create_new(true).open(path);
     let (file, made) = match new {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            (used.overwrite_path(path, options.force), None)
+            let what = match options.force {
+                true => Overwrite::Everything,
+                false => Overwrite::TarArchive,
+            };
+            (used.overwrite_path(path, what), None)
         }
         other => (other, Some(path.to_path_buf())),
     };

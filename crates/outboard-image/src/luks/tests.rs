@@ -51,7 +51,7 @@ fn image(first: &[u8], copy: &[u8]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Result<LuksHeader, String> {
-    LuksHeader::read(bytes)
+    LuksHeader::parse(bytes)
 }
 
 #[test]

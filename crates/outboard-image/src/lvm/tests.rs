@@ -87,14 +87,14 @@ fn seal(bytes: &mut [u8]) {
 }
 
 fn group(text: &str) -> Option<VolumeGroup> {
-    PhysicalVolume::read(disk(text, 512).as_slice())
+    PhysicalVolume::find(disk(text, 512).as_slice())
         .expect("the label is good")
         .group
 }
 
 #[test]
 fn a_group_and_its_volumes() {
-    let found = PhysicalVolume::read(disk(GROUP, 512).as_slice()).unwrap();
+    let found = PhysicalVolume::find(disk(GROUP, 512).as_slice()).unwrap();
     assert!(!found.damaged);
     let group = found.group.unwrap();
     assert_eq!((group.name.as_str(), group.sequence), ("vg", 7));
@@ -160,7 +160,7 @@ fn volumes_that_lie_on_themselves() {
 #[test]
 fn a_text_that_goes_round() {
     for offset in [513, 4096, AREA_SIZE - 1, AREA_SIZE - 700] {
-        let found = PhysicalVolume::read(disk(GROUP, offset).as_slice()).unwrap();
+        let found = PhysicalVolume::find(disk(GROUP, offset).as_slice()).unwrap();
         assert!(found.group.is_some(), "offset {offset}");
     }
 }
@@ -171,7 +171,7 @@ fn broken_areas() {
     for at in [0, 4, 20, 24, 40, 48, 56, 512 + 9] {
         let mut bytes = good.clone();
         bytes[AREA + at] ^= 1;
-        let found = PhysicalVolume::read(bytes.as_slice()).unwrap();
+        let found = PhysicalVolume::find(bytes.as_slice()).unwrap();
         assert!(found.damaged && found.group.is_none(), "byte {at}");
     }
     for (at, value) in [
@@ -184,13 +184,13 @@ fn broken_areas() {
         let mut bytes = good.clone();
         put(&mut bytes, AREA + at, &value.to_le_bytes());
         seal(&mut bytes);
-        let found = PhysicalVolume::read(bytes.as_slice()).unwrap();
+        let found = PhysicalVolume::find(bytes.as_slice()).unwrap();
         assert!(found.damaged && found.group.is_none(), "{value} at {at}");
     }
     let mut empty = good.clone();
     put(&mut empty, AREA + 40, &[0; 16]);
     seal(&mut empty);
-    let found = PhysicalVolume::read(empty.as_slice()).unwrap();
+    let found = PhysicalVolume::find(empty.as_slice()).unwrap();
     assert!(!found.damaged && found.group.is_none());
 }
 
@@ -200,14 +200,14 @@ fn broken_labels() {
     for at in [0, 8, 16, 24, 40, 400] {
         let mut bytes = good.clone();
         bytes[512 + at] ^= 1;
-        assert_eq!(PhysicalVolume::read(bytes.as_slice()), None, "byte {at}");
+        assert_eq!(PhysicalVolume::find(bytes.as_slice()), None, "byte {at}");
     }
     for header in [480u32, 512, u32::MAX] {
         let mut bytes = good.clone();
         put(&mut bytes, 512 + 20, &header.to_le_bytes());
         seal(&mut bytes);
         assert_eq!(
-            PhysicalVolume::read(bytes.as_slice()),
+            PhysicalVolume::find(bytes.as_slice()),
             None,
             "header at {header}"
         );
@@ -215,9 +215,9 @@ fn broken_labels() {
     let mut endless = good.clone();
     endless[512 + 72..1024].fill(1);
     seal(&mut endless);
-    assert_eq!(PhysicalVolume::read(endless.as_slice()), None);
-    assert_eq!(PhysicalVolume::read(&good[..600]), None);
-    let cut = PhysicalVolume::read(&good[..AREA]).unwrap();
+    assert_eq!(PhysicalVolume::find(endless.as_slice()), None);
+    assert_eq!(PhysicalVolume::find(&good[..600]), None);
+    let cut = PhysicalVolume::find(&good[..AREA]).unwrap();
     assert!(cut.damaged);
 }
 

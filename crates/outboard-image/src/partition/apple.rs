@@ -11,7 +11,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
     if !driver.has(0, b"ER") || !(512..=4096).contains(&sector) || !sector.is_power_of_two() {
         return None;
     }
-    let mut table = Table::new(TableKind::Apple, None);
+    let mut table = Table::new(TableKind::Apple, None, sector);
     let mut count = 1;
     let mut number = 1;
     while number <= count {

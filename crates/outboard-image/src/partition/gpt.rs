@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! GUID partition tables (UEFI). The header at sector 1 counts; if it is damaged, its copy in the
 //! last sector does. Without a protective MBR the GPT is ignored: a newer table has replaced it.
+//! The header's place tells the size of a sector.
 
 use super::names::gpt_type_name;
-use super::{Partition, Table, TableKind, MOST};
+use super::{mbr, sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 
@@ -53,40 +54,41 @@ impl Header {
     }
 }
 
-/// Whether the MBR protects a GPT. As in Linux, one of its entries must have type 0xEE and begin at
-/// sector 1.
-fn is_protected(source: &(impl Source + ?Sized)) -> bool {
-    fetch(source, 0, 512).is_some_and(|mbr| {
-        let protects = |at: usize| mbr.byte(at + 4) == 0xee && mbr.le32(at + 8) == 1;
-        mbr.le16(510) == 0xaa55 && (0..4).any(|index| protects(446 + index * 16))
-    })
-}
-
-pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table> {
-    if !is_protected(source) {
-        return None;
-    }
-    let find = |number: u64| {
-        let header = Header::read(source, number, sector)?;
-        let (entries, size) = header.entries(source)?;
-        Some((header, entries, size))
-    };
-    let last = (source.size() / sector).checked_sub(1)?;
-    let mut warnings = Vec::new();
-    let (header, entries, size) = match find(1) {
-        Some(found) => found,
-        None => {
-            warnings.push("the GPT is damaged; its copy at the end is used".to_owned());
-            find(last)?
-        }
-    };
-    let mut table = Table::new(TableKind::Gpt, header.block.guid(56));
-    table.warnings = warnings;
+/// The table whose header, or the copy of it, is in this sector.
+fn find(source: &(impl Source + ?Sized), number: u64, sector: u64) -> Option<Table> {
+    let header = Header::read(source, number, sector)?;
+    let (entries, size) = header.entries(source)?;
+    let mut table = Table::new(TableKind::Gpt, header.block.guid(56), sector);
     for (index, at) in (0..entries.len()).step_by(size).enumerate().take(MOST) {
         if let Some(partition) = partition(&entries, at, index as u32 + 1, sector) {
             table.partitions.push(partition);
         }
     }
+    Some(table)
+}
+
+/// Finds the GPT that an MBR announces. As in Linux, an entry of type 0xEE must begin at sector 1.
+/// No entry of this type is a partition: where the GPT cannot be read, the table is damaged.
+pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
+    let protection = mbr::protection(source)?;
+    let sizes = sector_sizes(source);
+    let first = |&sector: &u64| find(source, 1, sector);
+    let copy = |&sector: &u64| find(source, (source.size() / sector).checked_sub(1)?, sector);
+    let good = matches!(protection, mbr::Protection::Whole);
+    if let Some(table) = sizes.iter().find_map(first).filter(|_| good) {
+        return Some(table);
+    }
+    let found = sizes.iter().find_map(copy).filter(|_| good);
+    let is_copy = found.is_some();
+    let mut table = found.unwrap_or_else(|| Table::new(TableKind::Gpt, None, sizes[0]));
+    table.damaged = !is_copy;
+    table.warnings.push(
+        match is_copy {
+            true => "the GPT is damaged; its copy at the end is used",
+            false => "the GPT and its copy at the end are damaged",
+        }
+        .to_owned(),
+    );
     Some(table)
 }
 
@@ -116,18 +118,22 @@ mod tests {
 
     /// A disk of 100 sectors whose partition 2 is sectors 40 to 79.
     fn disk() -> Vec<u8> {
-        let mut image = vec![0u8; 100 * 512];
+        disk_of(512)
+    }
+
+    fn disk_of(sector: usize) -> Vec<u8> {
+        let mut image = vec![0u8; 100 * sector];
         image[450] = 0xee;
         image[454] = 1;
         put(&mut image, 510, &[0x55, 0xaa]);
-        let entry = 2 * 512 + 128;
+        let entry = 2 * sector + 128;
         put(&mut image, entry, &[1; 16]);
         put(&mut image, entry + 16, &[2; 16]);
         put(&mut image, entry + 32, &40u64.to_le_bytes());
         put(&mut image, entry + 40, &79u64.to_le_bytes());
         put(&mut image, entry + 56, &[b'r', 0, b'o', 0]);
-        let entries = crc32(&image[1024..1024 + 4 * 128]);
-        for (number, at) in [(1u64, 512), (99, 99 * 512)] {
+        let entries = crc32(&image[2 * sector..2 * sector + 4 * 128]);
+        for (number, at) in [(1u64, sector), (99, 99 * sector)] {
             put(&mut image, at, b"EFI PART");
             put(&mut image, at + 12, &92u32.to_le_bytes());
             put(&mut image, at + 24, &number.to_le_bytes());
@@ -148,7 +154,7 @@ mod tests {
 
     #[test]
     fn reads_entries_with_their_numbers() {
-        let table = read(disk().as_slice(), 512).unwrap();
+        let table = read(disk().as_slice()).unwrap();
         assert_eq!(table.partitions.len(), 1);
         let partition = &table.partitions[0];
         assert_eq!(
@@ -159,26 +165,49 @@ mod tests {
     }
 
     #[test]
+    fn sectors_have_the_size_that_the_header_shows() {
+        for damaged in [false, true] {
+            let mut image = disk_of(4096);
+            image[4096] ^= u8::from(damaged);
+            let table = read(image.as_slice()).unwrap();
+            let partition = &table.partitions[0];
+            assert_eq!((table.sector_size, partition.number), (4096, 2));
+            assert_eq!((partition.start, partition.size), (40 * 4096, 40 * 4096));
+        }
+    }
+
+    #[test]
     fn an_mbr_that_does_not_protect_it_counts() {
-        for (at, value) in [(450, 0x83), (450, 0), (454, 2), (510, 0)] {
+        for (at, value) in [(450, 0x83), (450, 0), (510, 0)] {
             let mut image = disk();
             image[at] = value;
-            assert!(read(image.as_slice(), 512).is_none(), "{at} {value}");
+            assert!(read(image.as_slice()).is_none(), "{at} {value}");
         }
         let mut hybrid = disk();
         hybrid.copy_within(446..462, 462);
         hybrid[450] = 0x83;
-        assert!(read(hybrid.as_slice(), 512).is_some());
+        assert_eq!(read(hybrid.as_slice()).unwrap().partitions.len(), 1);
+    }
+
+    #[test]
+    fn the_protective_entry_is_no_partition() {
+        let mut image = disk();
+        image[512] = 0;
+        image[99 * 512] = 0;
+        let lost = read(image.as_slice()).unwrap();
+        assert!(lost.damaged && lost.partitions.is_empty() && lost.warnings.len() == 1);
+        let mut elsewhere = disk();
+        elsewhere[454] = 2;
+        elsewhere[458] = 9;
+        assert!(read(elsewhere.as_slice()).unwrap().damaged);
     }
 
     #[test]
     fn falls_back_to_the_copy() {
         let mut image = disk();
         image[512] = 0;
-        let table = read(image.as_slice(), 512).unwrap();
-        assert_eq!(table.partitions.len(), 1);
-        assert_eq!(table.warnings.len(), 1);
-        image[99 * 512] = 0;
-        assert!(read(image.as_slice(), 512).is_none());
+        let table = read(image.as_slice()).unwrap();
+        assert!(!table.damaged);
+        assert_eq!((table.partitions.len(), table.warnings.len()), (1, 1));
     }
 }

@@ -2,13 +2,16 @@
 //! PC partition tables: four primary partitions, one of which may hold a chain of logical ones.
 
 use super::names::mbr_type_name;
-use super::{Partition, Table, TableKind};
+use super::{sector_sizes, Partition, Table, TableKind};
 use crate::block::{fetch, Block};
-use crate::source::Source;
+use crate::probe::{recognise, Probe};
+use crate::source::{Slice, Source};
 use std::collections::HashSet;
 
 const ENTRIES: usize = 446;
 const ENTRY: usize = 16;
+/// The type of an entry that only says: this disk has a GPT.
+const PROTECTIVE: u8 = 0xee;
 /// Most logical partitions to follow.
 const CHAIN: usize = 128;
 
@@ -54,32 +57,109 @@ fn is_boot_sector(block: &Block) -> bool {
     jump && (named || fat)
 }
 
-pub(super) fn read(source: &(impl Source + ?Sized), sector: u64) -> Option<Table> {
+/// The sector of an MBR, and its used entries with their numbers.
+fn primary(source: &(impl Source + ?Sized)) -> Option<(Block, Vec<(u32, MbrEntry)>)> {
     let block = fetch(source, 0, 512)?;
     if block.le16(510) != 0xaa55 || is_boot_sector(&block) {
         return None;
     }
-    let primary: Vec<MbrEntry> = (0..4).map(|index| entry(&block, index)).collect();
-    let good = primary.iter().any(MbrEntry::used)
-        && primary.iter().all(|entry| entry.flag & 0x7f == 0)
-        && primary
-            .iter()
-            .filter(|entry| entry.used())
-            .all(|entry| entry.first != 0 && entry.first.saturating_mul(sector) < source.size());
-    if !good {
+    let all = (0..4).map(|index| (index as u32 + 1, entry(&block, index)));
+    let (used, unused): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| entry.used());
+    let flags = used.iter().chain(&unused).map(|(_, entry)| entry.flag);
+    let good = !used.is_empty()
+        && flags.into_iter().all(|flag| flag & 0x7f == 0)
+        && used.iter().all(|(_, entry)| entry.first != 0);
+    good.then_some((block, used))
+}
+
+/// What an MBR says of a GPT.
+pub(super) enum Protection {
+    /// The disk has one.
+    Whole,
+    /// It should, but the entry is not where it belongs.
+    Odd,
+}
+
+/// `None`: no entry of this disk speaks of a GPT.
+pub(super) fn protection(source: &(impl Source + ?Sized)) -> Option<Protection> {
+    let block = fetch(source, 0, 512)?;
+    let is_whole = |entry: MbrEntry| entry.kind == PROTECTIVE && entry.first == 1;
+    if block.le16(510) == 0xaa55 && (0..4).any(|index| is_whole(entry(&block, index))) {
+        return Some(Protection::Whole);
+    }
+    let (_, entries) = primary(source)?;
+    let mut kinds = entries.iter().map(|(_, entry)| entry.kind);
+    kinds
+        .any(|kind| kind == PROTECTIVE)
+        .then_some(Protection::Odd)
+}
+
+/// Reads the table. Nothing in it tells the size of a sector. It is the disk's own, unless all
+/// partitions lie inside of the disk with another size only, or contents fit to another size only.
+pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
+    let (block, entries) = primary(source)?;
+    let sizes = sector_sizes(source).into_iter();
+    let mut tables: Vec<Table> = sizes
+        .filter_map(|sector| read_with(source, &block, &entries, sector))
+        .collect();
+    let lies_inside = |table: &Table| {
+        let end = |partition: &Partition| partition.start.saturating_add(partition.size);
+        let mut partitions = table.partitions.iter();
+        partitions.all(|partition| end(partition) <= source.size())
+    };
+    if tables.iter().any(lies_inside) {
+        tables.retain(lies_inside);
+    }
+    let known = |table: &Table| contents(source, table).next().is_some();
+    let fits = |table: &Table| contents(source, table).any(|(size, found)| is_filled(size, &found));
+    let chosen = match tables.as_slice() {
+        [first, others @ ..] if !others.is_empty() && !known(first) => {
+            others.iter().position(fits).map_or(0, |index| index + 1)
+        }
+        _ => 0,
+    };
+    (chosen < tables.len()).then(|| tables.swap_remove(chosen))
+}
+
+/// What is in the partitions, with their sizes.
+fn contents<'a>(
+    source: &'a (impl Source + ?Sized),
+    table: &'a Table,
+) -> impl Iterator<Item = (u64, Probe)> + 'a {
+    let partitions = table.partitions.iter();
+    let with_contents = partitions.filter(|partition| !partition.extended);
+    with_contents.filter_map(move |partition| {
+        let slice = Slice::new(source, partition.start, partition.size);
+        Some((partition.size, recognise(&slice)?))
+    })
+}
+
+/// Whether a file system fills a partition of this size, but for a sixteenth of it at most. The
+/// copy of a superblock, of a file system that was on the disk before, has another size.
+fn is_filled(size: u64, found: &Probe) -> bool {
+    let has_size = |has: u64| has <= size && has >= size - size / 16;
+    found.size.is_some_and(has_size)
+}
+
+/// The table, if all partitions begin inside of the disk with sectors of this size.
+fn read_with(
+    source: &(impl Source + ?Sized),
+    block: &Block,
+    entries: &[(u32, MbrEntry)],
+    sector: u64,
+) -> Option<Table> {
+    let is_inside = |entry: &MbrEntry| entry.first.saturating_mul(sector) < source.size();
+    if !entries.iter().all(|(_, entry)| is_inside(entry)) {
         return None;
     }
     let disk = block.le32(440);
     let id = (disk != 0).then(|| format!("{disk:08x}"));
-    let mut table = Table::new(TableKind::Mbr, id);
-    for (index, entry) in primary.iter().enumerate().filter(|(_, entry)| entry.used()) {
-        let partition = partition(*entry, entry.first, index as u32 + 1, sector, disk);
+    let mut table = Table::new(TableKind::Mbr, id, sector);
+    for (number, entry) in entries {
+        let partition = partition(*entry, entry.first, *number, sector, disk);
         table.partitions.push(partition);
     }
-    if let Some(extended) = primary
-        .iter()
-        .find(|entry| entry.used() && entry.extended())
-    {
+    if let Some((_, extended)) = entries.iter().find(|(_, entry)| entry.extended()) {
         read_chain(source, sector, extended.first, disk, &mut table);
     }
     Some(table)
@@ -162,7 +242,7 @@ mod tests {
 
     #[test]
     fn primary_and_logical_partitions() {
-        let table = read(disk().as_slice(), 512).unwrap();
+        let table = read(disk().as_slice()).unwrap();
         let found: Vec<(u32, u64, u64)> = table
             .partitions
             .iter()
@@ -180,7 +260,7 @@ mod tests {
     fn a_chain_that_is_a_ring_ends() {
         let mut image = disk();
         put(&mut image, 150, 1, 0x05, 0, 1);
-        let table = read(image.as_slice(), 512).unwrap();
+        let table = read(image.as_slice()).unwrap();
         assert_eq!(table.partitions.len(), 4);
         assert_eq!(table.warnings.len(), 1);
     }
@@ -189,8 +269,27 @@ mod tests {
     fn no_table_in_boot_code_or_nonsense() {
         let mut image = disk();
         image[446] = 0x33;
-        assert!(read(image.as_slice(), 512).is_none());
-        assert!(read([0u8; 512].as_slice(), 512).is_none());
-        assert!(read([0u8; 10].as_slice(), 512).is_none());
+        assert!(read(image.as_slice()).is_none());
+        assert!(read([0u8; 512].as_slice()).is_none());
+        assert!(read([0u8; 10].as_slice()).is_none());
+    }
+
+    #[test]
+    fn contents_tell_the_size_of_a_sector() {
+        let mut image = vec![0u8; 300 * 4096];
+        put(&mut image, 0, 0, 0x83, 10, 20);
+        let table = read(image.as_slice()).unwrap();
+        assert_eq!((table.sector_size, table.partitions[0].start), (512, 5120));
+        // An ext4 where the partition is on a disk with sectors of 4096 bytes.
+        let superblock = 10 * 4096 + 1024;
+        image[superblock + 56..][..2].copy_from_slice(&[0x53, 0xef]);
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 512);
+        image[superblock + 4] = 80;
+        let table = read(image.as_slice()).unwrap();
+        let partition = &table.partitions[0];
+        assert_eq!((table.sector_size, partition.start), (4096, 40960));
+        assert_eq!(partition.size, 20 * 4096);
+        put(&mut image, 0, 1, 0x83, 500, 1800);
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 512);
     }
 }

@@ -18,17 +18,41 @@ const FORMATS: &[(&str, &[u8])] = &[
     ("gzip", b"\x1f\x8b\x08"),
     ("xz", b"\xfd7zXZ\0"),
     ("zstd", b"\x28\xb5\x2f\xfd"),
-    ("bzip2", b"BZh"),
     ("lz4", b"\x04\x22\x4d\x18"),
+    ("lz4", b"\x02\x21\x4c\x18"),
+    ("lzip", b"LZIP"),
+    ("lzop", b"\x89LZO\0\x0d\x0a\x1a\x0a"),
+    ("compress", b"\x1f\x9d\x90"),
     ("zip", b"PK\x03\x04"),
+    ("zip", b"PK\x05\x06"),
+    ("zip", b"PK\x07\x08"),
+    ("rar", b"Rar!\x1a\x07"),
+    ("cab", b"MSCF\0\0\0\0"),
+    ("xar", b"xar!\0"),
+    ("ar", b"!<arch>\n"),
     ("7z", b"7z\xbc\xaf\x27\x1c"),
     ("E01", b"EVF\x09\x0d\x0a\xff\0"),
     ("E01", b"EVF2\x0d\x0a\x81\0"),
+    ("L01", b"LVF\x09\x0d\x0a\xff\0"),
+    ("L01", b"LEF2\x0d\x0a\x81\0"),
+    ("AFF", b"AFF10\x0d\x0a\0"),
+    ("wim", b"MSWIM\0\0\0"),
+    ("simg", b"\x3a\xff\x26\xed"),
+    ("qed", b"QED\0"),
+    ("vmdk", b"COWD"),
+    ("parallels", b"WithoutFreeSpace"),
+    ("parallels", b"WithouFreSpacExt"),
+    ("bochs", b"Bochs Virtual HD Image"),
+    ("cloop", b"#!/bin/sh\n#V2.0 Format\n"),
     ("dmg", b"encrcdsa"),
     ("cpio", b"070701"),
     ("cpio", b"070702"),
     ("cpio", b"070707"),
 ];
+/// What follows the first four bytes of bzip2: a block, or the end.
+const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
+/// Most frames to skip before the first one with data.
+const MOST_SKIPPED: usize = 64;
 /// Offset of "ustar" in the header of a tar's first member, and bytes of a header.
 const TAR_MAGIC: usize = 257;
 const TAR_HEADER: usize = 512;
@@ -40,10 +64,43 @@ pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
     if start.le32(64) == 0xbeda_107f {
         return Some(Probe::new(Class::Wrapped, "vdi"));
     }
-    FORMATS
-        .iter()
-        .find(|(_, magic)| start.has(0, magic))
-        .map(|(kind, _)| Probe::new(Class::Wrapped, kind))
+    let kind = match skippable(&start) {
+        true => behind_skippable(source),
+        false => format_of(&start),
+    };
+    kind.map(|kind| Probe::new(Class::Wrapped, kind))
+}
+
+fn format_of(start: &Block) -> Option<&'static str> {
+    // The magic number of bzip2 alone begins words.
+    if start.has(0, b"BZh") && BZIP2_BLOCKS.iter().any(|magic| start.has(4, magic)) {
+        return Some("bzip2");
+    }
+    let mut formats = FORMATS.iter();
+    let found = formats.find(|(_, magic)| start.has(0, magic));
+    found.map(|(kind, _)| *kind)
+}
+
+/// Whether this is the header of a frame that decoders of zstd and lz4 skip.
+fn skippable(start: &Block) -> bool {
+    start.le32(0) & !0xf == 0x184d_2a50
+}
+
+/// The format of the first frame that is not skipped; zstd if there is none.
+fn behind_skippable(source: &(impl Source + ?Sized)) -> Option<&'static str> {
+    let mut offset = 0;
+    for _ in 0..MOST_SKIPPED {
+        let left = source.size().saturating_sub(offset).min(8);
+        let head = fetch(source, offset, left as usize)?;
+        if !skippable(&head) {
+            return match head.len() {
+                0 => Some("zstd"),
+                _ => format_of(&head).filter(|kind| matches!(*kind, "zstd" | "lz4")),
+            };
+        }
+        offset = offset.checked_add(8 + u64::from(head.le32(4)))?;
+    }
+    Some("zstd")
 }
 
 /// The checksum of a header of tar: its bytes added up, with spaces in place of the sum itself.
@@ -92,12 +149,12 @@ pub(super) fn luks(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 /// The hash area of dm-verity.
 pub(super) fn verity(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let found = verity::VeritySuperblock::read(source, 0)?;
+    let found = verity::VeritySuperblock::find(source, 0)?;
     Some(Probe::new(Class::Container, "DM_verity_hash").uuid(found.uuid))
 }
 
 pub(super) fn integrity(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    integrity::IntegritySuperblock::read(source, 0)?;
+    integrity::IntegritySuperblock::find(source, 0)?;
     Some(Probe::new(Class::Container, "DM_integrity"))
 }
 
@@ -134,7 +191,7 @@ pub(super) fn lvm(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn md(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let member = ArrayMember::read(source)?;
+    let member = ArrayMember::find(source)?;
     let mut probe = Probe::new(Class::Container, "linux_raid_member")
         .label(member.name)
         .uuid(Some(member.uuid));

@@ -14,6 +14,8 @@ const INCOMPAT_CASEFOLD: u32 = 0x20000;
 const INCOMPAT_EXT3: u32 = 0x1e;
 /// Sparse superblocks, large files, B-tree directories.
 const RO_COMPAT_EXT3: u32 = 0x7;
+/// The variant whose journal is on another device.
+pub(super) const EXTERNAL_JOURNAL: &str = "external journal";
 const STATE_VALID: u16 = 1;
 const STATE_ERRORS: u16 = 2;
 
@@ -47,8 +49,12 @@ pub(super) fn ext(source: &(impl Source + ?Sized)) -> Option<Probe> {
     } else {
         None
     };
+    let mut probe = Probe::file_system(kind);
+    if compat & COMPAT_JOURNAL != 0 && block.le32(224) == 0 {
+        probe.detail = EXTERNAL_JOURNAL.to_owned();
+    }
     Some(
-        Probe::file_system(kind)
+        probe
             .label(block.text(120, 16))
             .uuid(block.uuid(104))
             .folding(incompat & INCOMPAT_CASEFOLD != 0)

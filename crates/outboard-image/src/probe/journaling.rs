@@ -3,6 +3,7 @@
 
 use super::{block_size, Probe};
 use crate::block::fetch;
+use crate::btrfs;
 use crate::source::Source;
 
 /// Directories of version 2 whose names are compared as ASCII without case (`mkfs.xfs -n
@@ -27,7 +28,7 @@ pub(super) fn xfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 
 pub(super) fn btrfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let block = fetch(source, 65536, 4096)?;
-    if !block.has(64, b"_BHRfS_M") {
+    if !block.has(64, btrfs::MAGIC) {
         return None;
     }
     let mut probe = Probe::file_system("btrfs")
@@ -39,7 +40,7 @@ pub(super) fn btrfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let devices = block.le64(136);
     if devices > 1 {
         // The size above is that of all; this one's own stands in what follows its number.
-        probe.size = Some(block.le64(201 + 8));
+        probe.size = Some(block.le64(btrfs::DEVICE + 8));
         probe.detail = devices.to_string();
     }
     Some(probe)

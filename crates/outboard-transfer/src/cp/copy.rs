@@ -19,7 +19,7 @@ use outboard::Fd;
 use outboard_sandbox::failure::{self, ErrorKind};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_volume::destination::UsedFiles;
+use outboard_volume::destination::{archive_kind, FdSource, Overwrite, UsedFiles};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::Arc;
@@ -218,18 +218,29 @@ impl<'a> Copier<'a> {
         names.copied(self.report, &source(), &copy);
     }
 
-    /// Creates a file under a name, and replaces an existing file of that name, but no directory.
+    /// What may be overwritten by a copy of `source`; `None`: by something without contents.
+    fn allowed(&self, source: Option<&Fd>) -> Overwrite {
+        let kind = || archive_kind_of(source?);
+        match self.options.force {
+            true => Overwrite::Everything,
+            false => kind().map_or(Overwrite::Plain, Overwrite::Archive),
+        }
+    }
+
+    /// Creates a file under a name, and replaces an existing file of that name that `allowed` lets
+    /// go, but no directory.
     fn replacing(
         &self,
         directory: &Fd,
         claim: &Claim,
+        allowed: impl Fn() -> Overwrite,
         make: impl Fn() -> io::Result<()>,
     ) -> io::Result<()> {
         match make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 claim.check_existing(directory)?;
                 let name = claim.name();
-                self.used.check_name(directory, name, self.options.force)?;
+                self.used.check_name(directory, name, allowed())?;
                 directory.unlink_at(name, 0)?;
                 make()
             }
@@ -237,9 +248,21 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// Opens and empties a file. `mode`: permissions to set before its first byte is written.
-    fn overwrite(&self, directory: &Fd, name: &CStr, mode: Option<u32>) -> io::Result<Fd> {
-        let file = self.used.overwrite(directory, name, self.options.force)?;
+    /// Opens and empties a file for the contents of `source`. `mode`: permissions to set before its
+    /// first byte is written.
+    fn overwrite(
+        &self,
+        directory: &Fd,
+        name: &CStr,
+        source: &Fd,
+        mode: Option<u32>,
+    ) -> io::Result<Fd> {
+        // Names in an image are free.
+        let what = match directory.system().is_host() {
+            true => self.allowed(Some(source)),
+            false => Overwrite::Everything,
+        };
+        let file = self.used.overwrite(directory, name, what)?;
         if let Some(mode) = mode {
             // Only the owner of the file may set this; the report at the end counts the lost mode.
             let _ = file.set_mode(mode);
@@ -466,8 +489,9 @@ impl Worker<'_> {
             return Err(replaced());
         }
         let (target, name) = (item.target(), item.new_name());
+        let allowed = || self.copier.allowed(self.open(item).ok().as_ref());
         self.copier
-            .replacing(target, claim, || file.link_at(target, name))
+            .replacing(target, claim, allowed, || file.link_at(target, name))
     }
 
     fn regular(
@@ -541,7 +565,12 @@ impl Worker<'_> {
         let text = source.read_link_at(name).map_err(CopyFailure::Reading)?;
         let (target, name) = (item.target(), item.new_name());
         self.copier
-            .replacing(target, claim, || target.make_symlink_at(&text, name))
+            .replacing(
+                target,
+                claim,
+                || self.copier.allowed(None),
+                || target.make_symlink_at(&text, name),
+            )
             .map_err(CopyFailure::Writing)?;
         self.keep_named(item, stat)
     }
@@ -558,9 +587,12 @@ impl Worker<'_> {
         }
         let (target, name) = (item.target(), item.new_name());
         self.copier
-            .replacing(target, claim, || {
-                target.make_node_at(name, mode, stat.st_rdev)
-            })
+            .replacing(
+                target,
+                claim,
+                || self.copier.allowed(None),
+                || target.make_node_at(name, mode, stat.st_rdev),
+            )
             .map_err(CopyFailure::Writing)?;
         self.keep_named(item, stat)
     }
@@ -638,6 +670,18 @@ fn is_newer(new: &libc::stat, old: &libc::stat, step: i128) -> bool {
     time(new).div_euclid(step) * step > time(old)
 }
 
+/// The kind of archive that a file is. The copy itself reports a file that cannot be read.
+fn archive_kind_of(source: &Fd) -> Option<&'static str> {
+    let stat = source.stat().ok()?;
+    if kind(&stat) != libc::S_IFREG {
+        return None;
+    }
+    let size = stat.st_size.max(0) as u64;
+    archive_kind(&FdSource { file: source, size })
+        .ok()
+        .flatten()
+}
+
 fn replaced() -> io::Error {
     io::Error::other("it was replaced by another file meanwhile")
 }
@@ -693,7 +737,10 @@ fn create(
         _ => copier
             .overwritten
             .check(&old, item.key(stat), item.directory.raw_path_of(&item.name))
-            .and_then(|()| copier.overwrite(directory, name, options.keeps().then_some(mode)))
+            .and_then(|()| {
+                let mode = options.keeps().then_some(mode);
+                copier.overwrite(directory, name, source, mode)
+            })
             .map(|file| (file, false)),
     }
     .map_err(CopyFailure::Writing)

@@ -18,8 +18,6 @@ use std::path::Path;
 
 /// Bytes that are read at once from what is no file.
 const PIECE: usize = 512 << 10;
-/// Sector size of the partition tables that are looked for.
-const SECTOR: u64 = 512;
 
 /// An open source.
 pub struct BytesSource {
@@ -130,11 +128,11 @@ impl BytesSource {
                     file: &files[0],
                     size,
                 };
-                Ok(looks_like_a_volume(&source))
+                looks_like_a_volume(&source).map_err(failed)
             }
             Reader::Stream(stream, first) => {
                 *first = read_piece(&mut **stream).map_err(failed)?;
-                Ok(looks_like_a_volume(first.as_slice()))
+                looks_like_a_volume(first.as_slice()).map_err(failed)
             }
         }
     }
@@ -188,13 +186,9 @@ fn read_piece(stream: &mut dyn Read) -> io::Result<Vec<u8>> {
 
 /// Whether these are the bytes of a file system, of an encrypted volume or of a disk; archives and
 /// images in other formats than raw are files.
-fn looks_like_a_volume<S: Source + ?Sized>(source: &S) -> bool {
-    let has_partitions = || {
-        let table = read_table(source, SECTOR);
-        table.is_some_and(|table| !table.partitions.is_empty())
-    };
-    match probe(source) {
+fn looks_like_a_volume<S: Source + ?Sized>(source: &S) -> io::Result<bool> {
+    Ok(match probe(source)? {
         Some(found) => found.class != Class::Wrapped,
-        None => has_partitions(),
-    }
+        None => read_table(source)?.is_some(),
+    })
 }

@@ -16,6 +16,7 @@ use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::format::{escaped, size as size_text};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::ImageName;
+use outboard_volume::destination::describe;
 use outboard_volume::session::{Session, WantedDevice};
 use output::BytesTarget;
 use std::ffi::OsStr;
@@ -196,7 +197,7 @@ fn check_size(input: &BytesSource, output: &BytesTarget) -> Result<()> {
 /// Refuses to overwrite a volume that holds something with bytes that are not those of a volume:
 /// the user may have meant a place in the file system.
 fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
-    let found = device.device.probe();
+    let found = device.device.source().and_then(|source| describe(&source));
     let failed = |error| Error::failed(format!("cannot read {}", device.shown), &error);
     let Some(found) = found.map_err(failed)? else {
         return Ok(());
@@ -208,7 +209,7 @@ fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
         "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in \
          the file system, or --force to overwrite the volume",
         to = device.shown,
-        kind = found.kind,
+        kind = found,
         from = input.shown()
     );
     Err(Error::known(ErrorKind::AlreadyExists, text))

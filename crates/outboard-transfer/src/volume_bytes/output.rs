@@ -5,6 +5,7 @@ use super::{both, shown, Device};
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::destination::Overwrite;
 use outboard_volume::session::Session;
 use outboard_volume::stream_output::StreamOutput;
 use std::fs::File;
@@ -97,7 +98,9 @@ impl BytesTarget {
         let new = new.write(true).mode(mode).create_new(true).open(path);
         let (file, incomplete) = match new {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let file = session.used().overwrite_path(path, force);
+                let file = session
+                    .used()
+                    .overwrite_path(path, Overwrite::forced(force));
                 (file.map_err(failed)?, None)
             }
             other => (other.map_err(failed)?, Some(path.to_owned())),

@@ -9,7 +9,7 @@ use super::warn_of_cut;
 use crate::temporary::PrivateDirectory;
 use outboard_image::{vdi, FileSource};
 use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::Failure;
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::notes::Notes;
 use outboard_sandbox::tool::{Call, Confinement, Ended, Tool};
 use std::fs::File;
@@ -17,6 +17,8 @@ use std::io::{self, IsTerminal};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+/// The beginning of the text that describes a vmdk image.
+const DESCRIPTION: [u8; 21] = *b"# Disk DescriptorFile";
 const QEMU_IMG: Tool = Tool::new("qemu-img", "qemu-utils");
 
 /// The path that qemu-img may read: the image, or its directory if it has several files.
@@ -30,6 +32,22 @@ fn readable(file: &File, path: &Path) -> io::Result<PathBuf> {
         Some(parent) if is_text || is_list => Ok(parent.to_owned()),
         _ => Ok(path.to_owned()),
     }
+}
+
+/// Whether this is one piece of a vmdk image that has several: it holds a part of the disk, and no
+/// description of all of it.
+fn is_piece(file: &File) -> io::Result<bool> {
+    let mut start = [0; 36];
+    file.read_at(&mut start, 0)?;
+    let has_data = start[12..20] != [0; 8];
+    if !start.starts_with(b"KDMV") || !has_data {
+        return Ok(false);
+    }
+    let (_, sector) = start.split_last_chunk().unwrap_or((&[], &[0; 8]));
+    let sector = u64::from_le_bytes(*sector);
+    let mut text = [0; DESCRIPTION.len()];
+    file.read_at(&mut text, sector.saturating_mul(512).min(i64::MAX as u64))?;
+    Ok(sector == 0 || text != DESCRIPTION)
 }
 
 /// The image for qemu-img, without what it may be based on.
@@ -59,7 +77,7 @@ fn call(readable: &Path) -> Result<Call> {
 /// tells; a vhdx image that is cut off is not converted.
 fn is_cut(file: &File, path: &Path, kind: &str, readable: &Path) -> io::Result<bool> {
     if kind == "vdi" {
-        return Ok(vdi::is_cut(&FileSource::new(file.try_clone()?)?));
+        return vdi::is_cut(&FileSource::new(file.try_clone()?)?);
     }
     if kind != "vmdk" {
         return Ok(false);
@@ -91,6 +109,10 @@ fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result
 pub fn to_raw(file: &File, path: &Path, kind: &str) -> io::Result<File> {
     let shown = path;
     let path = path.canonicalize()?;
+    if kind == "vmdk" && is_piece(file)? {
+        let text = "it is one piece of a vmdk image: name the .vmdk file that lists the pieces";
+        return Err(Failure::new(ErrorKind::Incomplete, text).into());
+    }
     let readable = readable(file, &path)?;
     let directory = PrivateDirectory::new_large("outboard-")?;
     run(&path, kind, &readable, directory.path())?;

@@ -17,7 +17,7 @@ mod vhd;
 use compressed::Compressed;
 pub use compressed::{beginning, read_block};
 pub use gzip::GzipReader;
-use outboard::{DeviceSource, FileLock, Storage};
+use outboard::{DeviceSource, Fd, FileLock, Storage};
 use outboard_image::{file_format, Fault, FileSource, Source};
 use outboard_sandbox::error::warn;
 use outboard_sandbox::failure::{ErrorKind, Failure};
@@ -25,10 +25,14 @@ use qcow2::{Chain, Qcow2};
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vhd::Vhd;
+
+/// Bytes of a sector of the disks that the program serves to the kernel.
+const SERVED_SECTOR: u64 = 512;
 
 /// How images may be opened.
 #[derive(Clone, Debug, Default)]
@@ -64,13 +68,20 @@ pub enum Content {
 pub struct RawFile {
     source: FileSource,
     file: File,
+    sector_size: u64,
 }
 
 impl RawFile {
     fn new(file: &File) -> io::Result<Self> {
+        let source = FileSource::new(file.try_clone()?)?;
+        let sector_size = match file.metadata()?.file_type().is_block_device() {
+            true => Fd::from(OwnedFd::from(file.try_clone()?)).sector_size()?,
+            false => source.sector_size(),
+        };
         Ok(Self {
-            source: FileSource::new(file.try_clone()?)?,
+            source,
             file: file.try_clone()?,
+            sector_size,
         })
     }
 
@@ -83,7 +94,7 @@ impl RawFile {
 /// The name of an open file's format, if it is one that is opened in another way than a raw disk.
 pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'static str>> {
     const KNOWN: [&str; 8] = ["qcow2", "vhd", "gzip", "xz", "zstd", "vmdk", "vdi", "vhdx"];
-    let found = file_format(&FileSource::new(file.try_clone()?)?);
+    let found = file_format(&FileSource::new(file.try_clone()?)?)?;
     Ok(found.filter(|kind| !options.raw && KNOWN.contains(kind)))
 }
 
@@ -110,6 +121,7 @@ fn refused(what: impl Display, fault: &Fault) -> io::Error {
     let kind = match fault {
         Fault::Damaged(_) => ErrorKind::Damaged,
         Fault::Unsupported(_) => ErrorKind::Unsupported,
+        Fault::Unreadable(errno) => return io::Error::from_raw_os_error(*errno),
     };
     Failure::new(kind, format!("{what}, but {fault}")).into()
 }
@@ -253,6 +265,14 @@ impl Source for Content {
             Self::File(file) => file.source.size(),
             Self::Served(disk) => disk.size(),
             Self::Device(device) => device.size(),
+        }
+    }
+
+    fn sector_size(&self) -> u64 {
+        match self {
+            Self::File(file) => file.sector_size,
+            Self::Served(_) => SERVED_SECTOR,
+            Self::Device(device) => device.sector_size(),
         }
     }
 

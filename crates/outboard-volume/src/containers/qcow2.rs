@@ -15,7 +15,7 @@ use imago::qcow2::{Qcow2 as Driver, Qcow2CreateBuilder};
 use imago::raw::Raw;
 use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
 use outboard::{FileLock, Storage};
-use outboard_image::{qcow2, FileSource};
+use outboard_image::{qcow2, Fault, FileSource};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::escaped;
 use std::ffi::OsStr;
@@ -95,6 +95,23 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
     }
 }
 
+/// The error of a backing file that begins like a qcow2 image.
+fn refused_base(path: &Path, fault: &Fault) -> io::Error {
+    let shown = path.display();
+    let what = format!("its backing file {shown} begins as a qcow2 image does");
+    let error = refused(what, fault);
+    if matches!(fault, Fault::Unreadable(_)) {
+        return error;
+    }
+    let failure = Failure::of(&error);
+    let text = format!(
+        "{} (if {shown} is a raw disk, write that into the image: qemu-img rebase -u -F raw -b \
+         {shown} IMAGE)",
+        failure.message()
+    );
+    failure.with_message(text).into()
+}
+
 fn layer_format(file: &File, format: Option<&[u8]>) -> io::Result<bool> {
     match format {
         Some(b"qcow2") => Ok(true),
@@ -140,9 +157,9 @@ impl Chain {
         let source = FileSource::new(file.try_clone()?)?;
         let header = qcow2::read(&source).map_err(|fault| match is_top {
             true => refused("a qcow2 image", &fault),
-            false => refused(format!("it is based on {}", path.display()), &fault),
+            false => refused_base(path, &fault),
         })?;
-        if qcow2::is_cut(&source, &header) {
+        if qcow2::is_cut(&source, &header)? {
             warn_of_cut(path);
         }
         let Some(name) = header.backing.filter(|name| !name.is_empty()) else {

@@ -1,26 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whether the contents of a file look like a disk or a file system.
+//! Whether the contents of a file or volume look like a disk, a file system or an archive: the one
+//! rule of what is not overwritten without --force.
 
 use crate::containers::beginning;
-use outboard_image::partition::{read_table, TableKind};
-use outboard_image::{probe, Class, Source};
+use outboard_image::partition::read_table;
+use outboard_image::{leading_format, probe, Source};
 use std::io::{self, Read};
 
 /// Files up to this size are read whole to detect their type.
 const SMALL: u64 = 128 << 10;
-/// The smallest file that can be a disk or a file system: one sector.
-const SECTOR: u64 = 512;
+/// Formats that hold files. The program opens none of them as an image.
+const ARCHIVES: [&str; 14] = [
+    "tar", "cpio", "zip", "7z", "rar", "cab", "xar", "ar", "bzip2", "lz4", "lzip", "lzop",
+    "compress", "wim",
+];
+/// Formats that the program opens as images: what is in them decides.
+const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
 
-/// The type of contents that look like a disk or a file system. Unreadable contents do not.
-pub(super) fn image_kind(source: &impl Source) -> Option<String> {
-    match source.size() {
-        ..SECTOR => return None,
-        SECTOR..=SMALL => {}
-        _ => return kind_of(source),
+/// Contents that must not be lost.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A disk, a file system, or a part of one. Its type in words.
+    Disk(String),
+    Archive(&'static str),
+}
+
+/// Finds out what must not be lost. `None`: nothing that is known. An error: the contents cannot be
+/// read, so that they may be anything.
+pub(super) fn find(source: &(impl Source + ?Sized)) -> io::Result<Option<Found>> {
+    if source.size() > SMALL {
+        return found_in(source);
     }
     let mut small = vec![0; source.size() as usize];
-    let length = source.read_at(&mut small, 0).ok()?;
-    kind_of(&small[..length])
+    let mut length = 0;
+    while length < small.len() {
+        match source.read_at(&mut small[length..], length as u64)? {
+            0 => break,
+            count => length += count,
+        }
+    }
+    found_in(&small[..length])
+}
+
+/// The type of what is in a volume or a file, in words, if it must not be overwritten without
+/// --force.
+pub fn describe(source: &impl Source) -> io::Result<Option<String>> {
+    Ok(find(source)?.map(|found| match found {
+        Found::Disk(kind) => kind,
+        Found::Archive(kind) => kind.to_owned(),
+    }))
+}
+
+/// The kind of an archive or of compressed data, whatever is in it.
+pub fn archive_kind(source: &(impl Source + ?Sized)) -> io::Result<Option<&'static str>> {
+    let is_archive = |kind: &&str| ARCHIVES.contains(kind) || COMPRESSED.contains(kind);
+    Ok(leading_format(source)?.filter(is_archive))
 }
 
 /// Reads a source from its start.
@@ -59,32 +93,32 @@ impl Source for Beginning {
     }
 }
 
-fn kind_of<S: Source + ?Sized>(source: &S) -> Option<String> {
-    // An archive is no disk.
-    const OTHERS: [&str; 6] = ["bzip2", "lz4", "zip", "7z", "tar", "cpio"];
-    // The program opens these formats as images: their contents decide.
-    const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
-    match probe(source) {
-        Some(found) if found.class == Class::Wrapped && COMPRESSED.contains(&found.kind) => {
-            let reader = Reader { source, offset: 0 };
-            let inside = beginning(found.kind, reader, SMALL as usize);
-            plain_kind_of(&Beginning(inside), &[&OTHERS, &COMPRESSED[..]].concat())
-                .map(|kind| format!("{kind}, compressed by {}", found.kind))
-        }
-        _ => plain_kind_of(source, &OTHERS),
+fn found_in<S: Source + ?Sized>(source: &S) -> io::Result<Option<Found>> {
+    let Some(kind) = archive_kind(source)? else {
+        return Ok(disk_kind(source)?.map(Found::Disk));
+    };
+    if !COMPRESSED.contains(&kind) {
+        return Ok(Some(Found::Archive(kind)));
     }
+    let inside = beginning(kind, Reader { source, offset: 0 }, SMALL as usize);
+    let inside = Beginning(inside);
+    let disk = match archive_kind(&inside)? {
+        None => disk_kind(&inside)?,
+        Some(_) => None,
+    };
+    Ok(Some(match disk {
+        Some(disk) => Found::Disk(format!("{disk}, compressed by {kind}")),
+        None => Found::Archive(kind),
+    }))
 }
 
-/// The type of a file's contents. `others`: types that are no images.
-fn plain_kind_of<S: Source + ?Sized>(source: &S, others: &[&str]) -> Option<String> {
-    let is_image = |class: Class, kind: &str| class != Class::Wrapped || !others.contains(&kind);
-    if let Some(found) = probe(source) {
-        return is_image(found.class, found.kind).then(|| found.kind.to_owned());
+/// The type of contents that are no archive.
+fn disk_kind<S: Source + ?Sized>(source: &S) -> io::Result<Option<String>> {
+    if let Some(found) = probe(source)? {
+        return Ok(Some(found.kind.to_owned()));
     }
-    let table = read_table(source, SECTOR)?;
-    // Boot sectors of other systems end like an MBR.
-    let is_table = table.kind != TableKind::Mbr || !table.partitions.is_empty();
-    is_table.then(|| format!("{} partition table", table.kind.name()))
+    let table = read_table(source)?;
+    Ok(table.map(|table| format!("{} partition table", table.kind.name())))
 }
 
 #[cfg(test)]
@@ -102,13 +136,44 @@ mod tests {
     fn compressed_files_are_what_is_in_them() {
         let mut image = b"QFI\xfb".to_vec();
         image.resize(1 << 20, 0);
-        let found = kind_of(gzip(&image).as_slice());
-        assert_eq!(found.as_deref(), Some("qcow2, compressed by gzip"));
-        assert_eq!(kind_of(gzip(&gzip(&image)).as_slice()), None);
-        assert_eq!(kind_of(gzip(&[b'a'; 100_000]).as_slice()), None);
-        let mut bytes = b"\x1f\x8b\x08".to_vec();
-        bytes.resize(4096, 0);
-        assert_eq!(kind_of(bytes.as_slice()), None);
-        assert_eq!(kind_of([0; 4096].as_slice()), None);
+        let found = |bytes: &[u8]| found_in(bytes).unwrap();
+        let disk = Found::Disk("qcow2, compressed by gzip".to_owned());
+        assert_eq!(found(&gzip(&image)), Some(disk));
+        for other in [gzip(&gzip(&image)), gzip(&[b'a'; 100_000])] {
+            assert_eq!(found(&other), Some(Found::Archive("gzip")));
+        }
+        assert_eq!(found(&[0; 4096]), None);
+    }
+
+    #[test]
+    fn formats_of_disks_and_archives_are_known() {
+        let disk = |kind: &str| Some(Found::Disk(kind.to_owned()));
+        for (start, kind) in [
+            (b"\x3a\xff\x26\xed\x01\0".as_slice(), disk("simg")),
+            (b"QED\0", disk("qed")),
+            (b"WithoutFreeSpace", disk("parallels")),
+            (b"AFF10\x0d\x0a\0", disk("AFF")),
+            (b"BZh91AY&SY", Some(Found::Archive("bzip2"))),
+            (b"Rar!\x1a\x07\0", Some(Found::Archive("rar"))),
+            (b"\x1f\x8b\x08", Some(Found::Archive("gzip"))),
+            (b"BZhang writes", None),
+            (b"", None),
+        ] {
+            for size in [start.len(), 512, 300_000] {
+                let mut bytes = start.to_vec();
+                bytes.resize(size.max(start.len()), 0);
+                assert_eq!(find(&bytes[..]).unwrap(), kind, "{start:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn frames_that_are_skipped_come_first() {
+        let skipped = b"\x53\x2a\x4d\x18\x03\0\0\0abc";
+        let zstd = [skipped.as_slice(), skipped, b"\x28\xb5\x2f\xfd"].concat();
+        let lz4 = [skipped.as_slice(), b"\x04\x22\x4d\x18"].concat();
+        for (bytes, kind) in [(zstd, "zstd"), (lz4, "lz4"), (skipped.to_vec(), "zstd")] {
+            assert_eq!(found_in(&bytes[..]).unwrap(), Some(Found::Archive(kind)));
+        }
     }
 }

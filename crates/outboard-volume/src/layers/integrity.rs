@@ -118,8 +118,8 @@ fn health(mapped: &BlockDevice) -> Health {
 fn open_one(stack: &Stack, index: usize, context: &Context) -> Attempt<(String, BlockDevice)> {
     let device = &stack.nodes()[index].device;
     let source = device.source().map_err(|error| reason(&error))?;
-    let superblock =
-        IntegritySuperblock::read(&source, 0).ok_or("its superblock makes no sense")?;
+    let superblock = IntegritySuperblock::read(&source, 0).map_err(|error| reason(&error))?;
+    let superblock = superblock.ok_or("its superblock makes no sense")?;
     if superblock.journal_mac {
         return Err("its journal is guarded by a key, which is not supported".to_owned());
     }

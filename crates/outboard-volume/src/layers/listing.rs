@@ -6,8 +6,6 @@ use super::subvolumes::Subvolume;
 use super::Stack;
 use crate::address::ImageName;
 use outboard_image::Probe;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 /// A volume, or a locked one.
 pub struct ListedVolume {
@@ -51,22 +49,9 @@ impl ListedVolume {
         })
     }
 
-    pub(crate) fn of_subvolume(host: &ImageName, subvolume: &Subvolume) -> Self {
-        let path = OsStr::from_bytes(&subvolume.path);
-        let volume = match &host.volume {
-            None => path.to_owned(),
-            Some(volume) => {
-                let mut volume = volume.clone();
-                volume.push("@");
-                volume.push(path);
-                volume
-            }
-        };
+    pub(crate) fn of_subvolume(stack: &Stack, node: usize, subvolume: &Subvolume) -> Self {
         Self {
-            name: ImageName {
-                volume: Some(volume),
-                ..host.clone()
-            },
+            name: stack.subvolume_name(node, subvolume),
             sort: match subvolume.snapshot {
                 true => "snapshot",
                 false => "subvolume",
@@ -75,7 +60,7 @@ impl ListedVolume {
                 true => "read-only".to_owned(),
                 false => String::new(),
             },
-            on: vec![host.clone()],
+            on: vec![stack.image_name(node)],
             size: None,
             probe: None,
             locked: false,

@@ -8,7 +8,7 @@ use super::{Context, Selector, Stack};
 use activation::Activation;
 use outboard::image::lvm::{LogicalVolume, PhysicalVolume, Segment, SegmentKind, VolumeGroup};
 use outboard::BlockDevice;
-use outboard_sandbox::error::Result;
+use outboard_sandbox::error::{reason, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A group, and the nodes of its physical volumes.
@@ -78,12 +78,18 @@ fn groups(stack: &mut Stack) -> Vec<GroupNodes> {
     let mut newest: BTreeMap<String, VolumeGroup> = BTreeMap::new();
     for index in stack.holding("LVM2_member") {
         let source = stack.nodes()[index].device.source();
-        let Some(volume) = source.ok().and_then(|source| PhysicalVolume::read(&source)) else {
-            continue;
+        let volume = match source.and_then(|source| PhysicalVolume::read(&source)) {
+            Ok(Some(volume)) => volume,
+            Ok(None) => continue,
+            Err(error) => {
+                stack.node_mut(index).problem = Some(reason(&error));
+                continue;
+            }
         };
-        if nodes.contains_key(&volume.id) {
-            let problem = "another physical volume has the same identifier: it may be a copy";
-            stack.node_mut(index).problem = Some(problem.to_owned());
+        if let Some(&other) = nodes.get(&volume.id) {
+            let other = stack.name(other);
+            let problem = format!("{other} has the same identifier: one is a copy of the other");
+            stack.node_mut(index).problem = Some(problem);
             continue;
         }
         if volume.group.is_none() && volume.damaged {

@@ -8,6 +8,7 @@
 //!
 //! An outdated member, without which the others went on, is never opened, not even alone.
 
+use super::names::selector_of;
 use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
 use outboard::image::md::{ArrayMember, MemberRole};
@@ -63,13 +64,17 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
 }
 
 /// Members by array, also of open arrays.
-fn arrays(stack: &Stack) -> Vec<ArrayMembers> {
+fn arrays(stack: &mut Stack) -> Vec<ArrayMembers> {
     let mut arrays: BTreeMap<(String, &str), Vec<(usize, ArrayMember)>> = BTreeMap::new();
     for index in stack.holding("linux_raid_member") {
         let source = stack.nodes()[index].device.source();
-        if let Some(member) = source.ok().and_then(|source| ArrayMember::read(&source)) {
-            let key = (member.uuid.clone(), member.version.name());
-            arrays.entry(key).or_default().push((index, member));
+        match source.and_then(|source| ArrayMember::read(&source)) {
+            Ok(Some(member)) => {
+                let key = (member.uuid.clone(), member.version.name());
+                arrays.entry(key).or_default().push((index, member));
+            }
+            Ok(None) => {}
+            Err(error) => stack.node_mut(index).problem = Some(reason(&error)),
         }
     }
     let found = |mut members: Vec<(usize, ArrayMember)>| {
@@ -131,12 +136,24 @@ impl ArrayMembers {
     }
 
     fn selector(&self, stack: &Stack) -> String {
-        let name = self.newest().array_name();
+        let name = selector_of(&self.newest().array_name());
         match stack.has(&Selector::Whole(name.clone())) {
             false => name,
             // Arrays of two machines may have the same name.
             true => format!("{name}-{}", self.newest().uuid),
         }
+    }
+
+    /// Two disks with the same place in the array.
+    fn twice(&self) -> Option<(usize, usize, u32)> {
+        let mut places = BTreeMap::new();
+        self.members.iter().find_map(|(node, member)| {
+            let MemberRole::Active(place) = member.role else {
+                return None;
+            };
+            let other = places.insert(place, *node)?;
+            Some((other, *node, place))
+        })
     }
 
     fn details(&self) -> String {
@@ -190,6 +207,15 @@ impl ArrayMembers {
         missing: &BTreeSet<u32>,
     ) -> Attempt<BlockDevice> {
         self.check(missing, context.read_only)?;
+        if let Some((one, other, place)) = self.twice() {
+            return Err(format!(
+                "{} and {} are both member {place} of the array {}: one is a copy of the other; \
+                 use them in commands of their own",
+                stack.name(one),
+                stack.name(other),
+                self.name()
+            ));
+        }
         let useful = |(_, member): &&(usize, ArrayMember)| {
             matches!(member.role, MemberRole::Active(_) | MemberRole::Journal)
         };

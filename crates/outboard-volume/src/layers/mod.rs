@@ -17,7 +17,7 @@ mod md;
 pub mod names;
 mod overlay;
 mod partitions;
-mod several;
+pub mod several;
 pub mod subvolumes;
 mod verity;
 
@@ -27,10 +27,12 @@ use crate::options::Options;
 use ancestry::Ancestry;
 use keys::Keys;
 use names::Meaning;
-use outboard::{BlockDevice, Disk, Kernel};
+use outboard::{BlockDevice, Disk, DiskPartition, Kernel};
+use outboard_image::partition::Partition;
 use outboard_image::Probe;
 use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::ErrorKind;
+use several::RegisteredDevices;
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,6 +68,7 @@ pub struct Context<'a> {
     pub read_only: bool,
     pub options: &'a Options,
     pub keys: &'a mut Keys,
+    pub registered: &'a mut RegisteredDevices,
     /// Unused devices. Removal takes long, so it is left for the end.
     pub spent: &'a mut Vec<BlockDevice>,
 }
@@ -264,9 +267,20 @@ impl Stack {
         })?;
         let partitions = table.iter().flat_map(|table| &table.partitions);
         for partition in partitions.filter(|partition| !partition.extended) {
-            // The kernel does not see partitions beyond the end of the disk.
-            let Ok(device) = disk.device(Some(partition.number)) else {
-                continue;
+            let device = match open_partition(disk, partition) {
+                Ok(device) => device,
+                // It lies beyond the end of the disk.
+                Err(error) if error.raw_os_error() == Some(libc::ENXIO) => continue,
+                Err(error) => {
+                    let (number, why) = (partition.number, reason(&error));
+                    let problem = format!("partition {number} cannot be used: {why}");
+                    self.node_mut(root).problem = Some(problem);
+                    continue;
+                }
+            };
+            let (probe, problem) = match image.probe_partition(partition) {
+                Ok(found) => (found, None),
+                Err(error) => (None, error.message().map(str::to_owned)),
             };
             self.push(StackNode {
                 selector: Selector::Within(partition.number.to_string()),
@@ -275,9 +289,9 @@ impl Stack {
                 details: String::new(),
                 device,
                 size: partition.size,
-                probe: image.probe_partition(partition),
+                probe,
                 locked: false,
-                problem: None,
+                problem,
                 incomplete: false,
                 lack: None,
                 file: None,
@@ -377,6 +391,15 @@ impl Stack {
         luks::unlock(self, index, context)?;
         self.open(context)
     }
+}
+
+/// The kernel's device of a partition that our own reader of tables has found.
+pub fn open_partition(disk: &Disk, partition: &Partition) -> io::Result<BlockDevice> {
+    disk.partition(DiskPartition {
+        number: partition.number,
+        start: partition.start,
+        size: partition.size,
+    })
 }
 
 impl Drop for Stack {

@@ -5,6 +5,7 @@
 //! before. A selector may be left out where only one node is possible. A rest that is no selector
 //! is a subvolume of the file system found so far.
 
+use super::subvolumes::{self, Subvolume};
 use super::{Selector, Stack};
 use crate::address::ImageName;
 use outboard_image::Class;
@@ -31,6 +32,16 @@ pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
         .strip_prefix(b"@")
         .unwrap_or_default()
         .to_vec()
+}
+
+/// The selector of a volume with a name of its own. A number is the name of a partition, `@` ends a
+/// selector, and `:/` ends the image: a selector has none of them.
+pub(super) fn selector_of(name: &str) -> String {
+    let name = name.replace('@', "-").replace(":/", "-");
+    match name.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => format!("md{name}"),
+        false => name,
+    }
 }
 
 /// The rest of a name that begins with a selector.
@@ -133,6 +144,35 @@ impl Stack {
             true => ImageName::new(file, None),
             false => ImageName::with_selectors(&file, selectors.as_bytes()),
         }
+    }
+
+    /// The name of a subvolume of a node: the first form that commands read as this subvolume.
+    pub fn subvolume_name(&self, node: usize, subvolume: &Subvolume) -> ImageName {
+        let host = self.image_name(node);
+        let mut last = None;
+        for form in subvolumes::forms(subvolume) {
+            let mut all = selectors(&host);
+            if !all.is_empty() {
+                all.push(b'@');
+            }
+            all.extend(&form);
+            let name = ImageName::with_selectors(&host.file, &all);
+            let ends_early = form.windows(2).any(|pair| pair == b":/");
+            if !ends_early && self.is_subvolume_of(&name, node, &form) {
+                return name;
+            }
+            last = Some(name);
+        }
+        last.unwrap_or(host)
+    }
+
+    /// Whether commands read a name as this subvolume of a node.
+    fn is_subvolume_of(&self, name: &ImageName, node: usize, subvolume: &[u8]) -> bool {
+        let found = self.find(name, false);
+        let is_meant =
+            |hosts: &[usize], rest: &OsStr| hosts == [node] && rest.as_bytes() == subvolume;
+        name.volume.is_some()
+            && matches!(found, Ok(Meaning::Subvolume(hosts, rest, _)) if is_meant(&hosts, &rest))
     }
 
     /// [`Stack::image_name`] for messages.

@@ -7,23 +7,22 @@ use outboard::{BlockDevice, Target};
 use outboard_image::partition::{read_table, Partition};
 use outboard_image::Source;
 use outboard_sandbox::error::{reason, Result};
+use std::io;
 
+/// The device mapper's unit.
 const SECTOR: u64 = 512;
 
 /// The partitions of a device that lie inside of it.
-fn partitions(device: &BlockDevice) -> Vec<Partition> {
-    let Ok(source) = device.source() else {
-        return Vec::new();
-    };
+fn partitions(device: &BlockDevice) -> io::Result<Vec<Partition>> {
+    let source = device.source()?;
     let lies_inside = |partition: &Partition| {
         let end = partition.start.checked_add(partition.size);
         partition.size >= SECTOR && end.is_some_and(|end| end <= source.size())
     };
-    let table = read_table(&source, SECTOR);
+    let table = read_table(&source)?;
     let all = table.into_iter().flat_map(|table| table.partitions);
-    all.filter(|partition| !partition.extended)
-        .filter(lies_inside)
-        .collect()
+    let usable = all.filter(|partition| !partition.extended);
+    Ok(usable.filter(lies_inside).collect())
 }
 
 fn map(
@@ -61,7 +60,14 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
             continue;
         }
         let device = stack.nodes()[index].device.clone();
-        for partition in partitions(&device) {
+        let found = match partitions(&device) {
+            Ok(found) => found,
+            Err(error) => {
+                stack.node_mut(index).problem = Some(reason(&error));
+                continue;
+            }
+        };
+        for partition in found {
             let selector = Selector::Within(partition.number.to_string());
             match map(stack, &device, &partition, context) {
                 Ok(mapped) => {

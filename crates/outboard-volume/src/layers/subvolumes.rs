@@ -16,6 +16,8 @@ const ROOT_BACKREF: u8 = 144;
 const DEEPEST: usize = 64;
 /// The name of the top subvolume in places.
 const TOP_NAME: &[u8] = b"/";
+/// Before the number of a subvolume, as in options of mount.
+const NUMBER: &str = "subvolid=";
 
 /// A subvolume that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,12 +124,54 @@ pub fn list(file: &Fd) -> io::Result<Vec<Subvolume>> {
     Ok(all.filter_map(subvolume).collect())
 }
 
+/// The ways to write the name of a subvolume: its path, with a slash before it, its number. A later
+/// one is for a path that would be read as something else.
+pub fn forms(subvolume: &Subvolume) -> [Vec<u8>; 3] {
+    [
+        subvolume.path.clone(),
+        [TOP_NAME, &subvolume.path].concat(),
+        format!("{NUMBER}{}", subvolume.number).into_bytes(),
+    ]
+}
+
 /// The number of the subvolume of this name.
 pub fn find(subvolumes: &[Subvolume], name: &[u8]) -> Option<u64> {
     if name == TOP_NAME {
         return Some(TOP);
     }
-    let mut subvolumes = subvolumes.iter();
-    let found = subvolumes.find(|subvolume| subvolume.path == name)?;
-    Some(found.number)
+    let found = (0..3).find_map(|form| {
+        let mut subvolumes = subvolumes.iter();
+        subvolumes.find(|subvolume| forms(subvolume)[form] == name)
+    });
+    found.map(|found| found.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_subvolumes() {
+        let subvolume = |number, path: &[u8]| Subvolume {
+            number,
+            path: path.to_vec(),
+            snapshot: false,
+            read_only: false,
+        };
+        let all = [
+            subvolume(256, b"1"),
+            subvolume(257, b"a:/b"),
+            subvolume(258, b"subvolid=256"),
+        ];
+        for (name, number) in [
+            (b"1".as_slice(), Some(256)),
+            (b"/1", Some(256)),
+            (b"subvolid=257", Some(257)),
+            (b"subvolid=256", Some(258)),
+            (b"/", Some(TOP)),
+            (b"2", None),
+        ] {
+            assert_eq!(find(&all, name), number);
+        }
+    }
 }

@@ -48,7 +48,8 @@ impl Hashes {
     fn find(stack: &Stack, node: usize, offset: u64, root: &RootHash) -> Attempt<Option<Self>> {
         let device = stack.nodes()[node].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
-        let Some(superblock) = VeritySuperblock::read(&source, offset) else {
+        let found = VeritySuperblock::read(&source, offset).map_err(|error| reason(&error))?;
+        let Some(superblock) = found else {
             return Ok(None);
         };
         let function = hashes::find(&superblock.algorithm)?;

@@ -69,8 +69,8 @@ impl Session {
     pub fn is_inside_layers(&self, image: &Image, name: &ImageName) -> bool {
         let has_key = self.keys.has_file();
         let is_locked = |range| {
-            let probe = image.probe_range(range);
-            probe.is_some_and(|probe| probe.kind == "crypto_LUKS")
+            let found = image.probe_range(range).ok().flatten();
+            found.is_some_and(|probe| probe.kind == "crypto_LUKS")
         };
         match (&name.volume, image.range(name)) {
             (Some(_), _) => true,

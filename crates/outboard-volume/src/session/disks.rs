@@ -9,6 +9,7 @@ use crate::held::{HeldImage, HeldImages};
 use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
+use crate::layers::open_partition;
 use crate::remote::{is_remote, Remote};
 use outboard::{BlockDevice, Disk, DiskOptions, FileLock};
 use outboard_sandbox::error::{Error, Result};
@@ -253,15 +254,25 @@ impl Session {
         disk: usize,
         partition: Option<u32>,
     ) -> Result<BlockDevice> {
-        self.open_disk(disk)
-            .disk
-            .device(partition)
-            .map_err(|error| match error.raw_os_error() {
-                Some(libc::ENXIO) => Error::known(
-                    ErrorKind::NotFound,
-                    format!("{}: the kernel does not find this partition", name.shown()),
+        let open = self.open_disk(disk);
+        let opened = match partition {
+            None => open.disk.device(None),
+            Some(number) => open_partition(&open.disk, open.image.partition(number)?),
+        };
+        opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENXIO) => Error::known(
+                ErrorKind::Damaged,
+                format!("{} begins behind the end of the disk", name.shown()),
+            ),
+            Some(libc::EINVAL) => Error::known(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} does not begin and end between sectors of its disk, so that the kernel \
+                     cannot use it",
+                    name.shown()
                 ),
-                _ => Error::failed(format!("cannot use {}", name.shown()), &error),
-            })
+            ),
+            _ => Error::failed(format!("cannot use {}", name.shown()), &error),
+        })
     }
 }

@@ -21,7 +21,7 @@ impl Session {
         self.connect(&name.file, write)?;
         let image = self.image(&name.file)?;
         if !self.is_layered(&image, name) {
-            return Ok(image.file_systems(name));
+            return image.file_systems(name);
         }
         if write {
             self.may_write(&name.shown())?;

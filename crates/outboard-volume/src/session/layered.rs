@@ -93,6 +93,7 @@ impl Session {
             read_only: self.is_read_only(&open),
             options: &self.options,
             keys: &mut self.keys,
+            registered: &mut self.registered,
             spent: &mut open.spent,
         };
         let done = work(&mut open.stack, &mut context);
@@ -269,7 +270,7 @@ impl Session {
         let found = found.unwrap_or_default();
         found
             .iter()
-            .map(|found| ListedVolume::of_subvolume(&name, found))
+            .map(|found| ListedVolume::of_subvolume(self.stack(stack), node, found))
             .collect()
     }
 

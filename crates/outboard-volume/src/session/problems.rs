@@ -92,6 +92,10 @@ impl Session {
                     false => format!("not clean: run outboard fsck -y {shown}"),
                 },
             ),
+            Some(libc::ENODEV) if self.has_driver(kind) => (
+                ErrorKind::Incomplete,
+                "a further device that it needs is missing".to_owned(),
+            ),
             Some(libc::ENODEV) => (
                 ErrorKind::Unsupported,
                 format!("this outboard has no driver for file systems of type {kind}"),
@@ -118,6 +122,13 @@ impl Session {
             )
             .with_kernel(self.kernel_lines(position))
             .into()
+    }
+
+    /// Whether the kernel has a driver for a type of file system, now that a mount has loaded what
+    /// there is.
+    fn has_driver(&self, kind: &str) -> bool {
+        let kernel = self.kernel.as_ref();
+        kernel.is_some_and(|kernel| kernel.has_driver(kind))
     }
 
     /// The kernel's messages since a position of its log.

@@ -394,6 +394,7 @@ impl Session {
         }
         let kernel = self.kernel(None)?;
         let network = self.network()?;
+        let position = self.log.position();
         let stream = network.connect(&kernel, remote, &shown)?;
         let guard = write.then(Guard::new);
         let added = kernel.add_nbd_disk(stream, &remote.export, write, network.limit());
@@ -410,7 +411,11 @@ impl Session {
         let failed = |error: io::Error| Error::failed(format!("cannot read {shown}"), &error);
         let source = disk.device(None).and_then(|device| device.source());
         let content = Arc::new(Content::Device(source.map_err(failed)?));
-        let image = Image::new(file, identity(file), None, content, None)?;
+        let image = Image::new(file, identity(file), None, content, None);
+        let image = image.map_err(|error| match error.into_failure() {
+            Ok(failure) => failure.with_kernel(self.kernel_lines(position)).into(),
+            Err(other) => other,
+        })?;
         self.disks.push(Some(OpenDisk {
             image,
             writable: write,

@@ -103,11 +103,12 @@ fn most_unused(wanted: u64) -> u64 {
 
 fn look(scratch: &Scratch) -> Result<Option<Probe>> {
     let open = || FileSource::new(File::open(scratch.path())?);
-    let source = open().map_err(|error| {
+    let failed = |error| {
         let text = format!("cannot read {}", scratch.path().display());
         Error::failed(text, &error)
-    })?;
-    Ok(probe(&source))
+    };
+    let source = open().map_err(failed)?;
+    probe(&source).map_err(failed)
 }
 
 /// The size that Linux finds, for types whose first blocks do not have it.

@@ -5,13 +5,12 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::Tool;
 use outboard_transfer::report::Loss;
+use outboard_volume::image_file::FILE_SECTOR;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 
 const MEGABYTE: u64 = 1 << 20;
-/// The sectors that a file has.
-pub const FILE_SECTOR: u64 = 512;
 
 /// How files come into the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! Makes a file system in a private file, of a given size or of one that fits.
 
 use super::estimate::{round_up, Storing, TreeSize};
-use super::makers::{FileSystemMaker, FillMethod, Reproducible, FILE_SECTOR};
+use super::makers::{FileSystemMaker, FillMethod, Reproducible};
 use super::target::ImageTarget;
 use super::{ext, fat, host_tree, iso, losses, ContentSource, MkfsArgs, Wish};
 use crate::commands::{progress, uses_image};
@@ -18,6 +18,7 @@ use outboard_transfer::moment::source_date;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::tar::input::unpack_file;
 use outboard_volume::address::{ImageName, Place};
+use outboard_volume::image_file::FILE_SECTOR;
 use outboard_volume::scratch::{Range, Scratch};
 use outboard_volume::session::{apart, Session};
 use outboard_volume::uuid;

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where a new file system goes: a file, a part of a raw image, or a device inside of an image.
 
-use super::makers::FILE_SECTOR;
 use super::MkfsArgs;
 use crate::commands::uses_image;
-use outboard::Tree;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
 use outboard_volume::address::ImageName;
+use outboard_volume::destination::describe;
 use outboard_volume::image::Image;
-use outboard_volume::image_file::cannot_open;
+use outboard_volume::image_file::{sector_size, FILE_SECTOR};
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::new_image::{write_to, NewFormat};
 use outboard_volume::scratch::{Range, Scratch};
 use outboard_volume::session::{apart, Session, WantedDevice};
 use outboard_volume::tool_volume::find_format;
-use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -119,8 +117,10 @@ pub(super) fn find_target(
     let (target, size, old) = match image? {
         Some(image) if !is_inside => {
             let range = image.range(name)?;
-            let old = image.probe_range(range).map(|old| old.kind.to_owned());
-            let sector = sector_of(&path, &found)?;
+            let old = describe(&image.slice(range));
+            let old = old.map_err(|error| Error::failed(format!("cannot read {shown}"), &error))?;
+            let own = sector_size(&path)?;
+            let sector = own.max(counted_sector(&image, name));
             let target = ImageTarget::Range {
                 path,
                 range,
@@ -142,15 +142,11 @@ pub(super) fn find_target(
     }
 }
 
-/// Bytes of a sector of a raw image, which may be a block device.
-fn sector_of(path: &Path, found: &Metadata) -> Result<u64> {
-    if !found.file_type().is_block_device() {
-        return Ok(FILE_SECTOR);
-    }
-    let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
-    device
-        .and_then(|device| device.sector_size())
-        .map_err(|error| cannot_open(path, &error))
+/// Bytes of a sector of the disk that a partition table was made for; 0 for what is no partition.
+fn counted_sector(image: &Image, name: &ImageName) -> u64 {
+    let is_partition = name.partition.is_some() && name.volume.is_none();
+    let table = image.table.as_ref().filter(|_| is_partition);
+    table.map_or(0, |table| table.sector_size)
 }
 
 fn exists(shown: &str, what: &str) -> Error {
@@ -192,10 +188,12 @@ fn look(session: &mut Session, name: &ImageName) -> Result<(u64, u64, Option<Str
     apart(session, &uses_image(name, false), |session| {
         let failed = |error| Error::of_file("cannot use", name.operand(), &error);
         let (device, _) = session.block_device(name, WantedDevice::Itself, false)?;
-        let old = device.probe().map_err(failed)?;
+        let old = device.source().and_then(|source| describe(&source));
+        let old = old.map_err(failed)?;
         let size = device.size().map_err(failed)?;
-        let sector = device.sector_size().map_err(failed)?;
-        Ok((size, sector, old.map(|old| old.kind.to_owned())))
+        let own = device.sector_size().map_err(failed)?;
+        let sector = own.max(counted_sector(&session.image(&name.file)?, name));
+        Ok((size, sector, old))
     })
 }
 

@@ -16,6 +16,7 @@ use outboard_sandbox::format;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
+use outboard_volume::image_file::{sector_size, FILE_SECTOR};
 use outboard_volume::new_image::NewFormat;
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::Session;
@@ -167,8 +168,9 @@ fn good_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl NewPartition {
-    /// As a line of sfdisk's script.
-    fn line(&self, gpt: bool) -> Result<String> {
+    /// As a line of sfdisk's script for a disk with sectors of this size. sfdisk makes a partition
+    /// smaller without a word if its size is not in sectors.
+    fn line(&self, gpt: bool, sector: u64) -> Result<String> {
         let kind = types::find(&self.kind, gpt).ok_or_else(|| {
             Error::Usage(format!(
                 "\"{}\" is no type that a {} has: {}, or {}",
@@ -190,11 +192,8 @@ impl NewPartition {
                 let text = format!("in an MBR no partition ends behind {most}");
                 return Err(Error::Usage(text));
             }
-            let _ = write!(
-                line,
-                ", size={}",
-                size.div_ceil(MEGABYTE) * MEGABYTE / sfdisk::SECTOR
-            );
+            let sectors = size.div_ceil(MEGABYTE) * MEGABYTE / sector;
+            let _ = write!(line, ", size={sectors}");
         }
         match (&self.name, &self.uuid) {
             (None, None) => {}
@@ -240,7 +239,8 @@ pub fn run(options: &PartArgs, session: &mut Session, output: &mut Output) -> Re
         PartAction::Create(create_options) => create(create_options, &path, &shown, session),
         PartAction::Add(add) => change(session, &path, &shown, |table, disk| {
             let gpt = is_gpt(table, &shown)?;
-            let lines: Result<String> = add.partitions.iter().map(|p| p.line(gpt)).collect();
+            let new = add.partitions.iter();
+            let lines: Result<String> = new.map(|p| p.line(gpt, table.sector_size)).collect();
             sfdisk::append(&settings, disk, &lines?, &shown)
         }),
         PartAction::Delete(delete) => change(session, &path, &shown, |table, disk| {
@@ -277,6 +277,7 @@ fn change(
     on_disk(session, path, true, |disk| {
         let image = Image::open(disk)?;
         let table = image.table.as_ref().ok_or_else(|| no_table(shown))?;
+        sfdisk::check(&image, table, shown)?;
         work(table, disk)
     })
 }
@@ -294,7 +295,8 @@ fn is_gpt(table: &Table, shown: &str) -> Result<bool> {
 }
 
 fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> Result<()> {
-    let script = script(options)?;
+    // Wrong words are found before anything else.
+    script(options, FILE_SECTOR)?;
     let exists = path.symlink_metadata().is_ok();
     if !exists {
         let size = options.size.ok_or_else(|| {
@@ -303,6 +305,7 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
             ))
         })?;
         let scratch = Scratch::beside(path, size)?;
+        let script = script(options, FILE_SECTOR)?;
         sfdisk::create(session.options(), scratch.path(), &script, shown)?;
         let format = NewFormat::of(path, session.options());
         return format.keep(session, scratch, path, false);
@@ -323,11 +326,12 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
     }
     let settings = session.options().clone();
     on_disk(session, path, true, |disk| {
+        let script = script(options, sector_size(disk)?)?;
         sfdisk::create(&settings, disk, &script, shown)
     })
 }
 
-fn script(options: &Create) -> Result<String> {
+fn script(options: &Create, sector: u64) -> Result<String> {
     let gpt = options.table == PartitionKind::Gpt;
     let mut script = match gpt {
         true => "label: gpt\n".to_owned(),
@@ -347,7 +351,7 @@ fn script(options: &Create) -> Result<String> {
         if options.reproducible && gpt && partition.uuid.is_none() {
             partition.uuid = Some(uuid::from_name(&format!("{index} {words}")));
         }
-        script.push_str(&partition.line(gpt)?);
+        script.push_str(&partition.line(gpt, sector)?);
     }
     Ok(script)
 }
@@ -436,13 +440,16 @@ mod tests {
         let wanted: NewPartition = "esp:100M,name=EFI system,boot".parse().unwrap();
         assert_eq!(wanted.size, Some(100 << 20));
         assert_eq!(
-            wanted.line(true).unwrap(),
+            wanted.line(true, 512).unwrap(),
             "type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, size=204800, name=\"EFI system\", \
              attrs=\"LegacyBIOSBootable\"\n"
         );
-        assert!(wanted.line(false).is_err(), "an MBR has no names");
+        assert!(wanted.line(false, 512).is_err(), "an MBR has no names");
         let rest: NewPartition = "linux:rest".parse().unwrap();
-        assert_eq!(rest.line(false).unwrap(), "type=83\n");
+        assert_eq!(rest.line(false, 512).unwrap(), "type=83\n");
+        let small: NewPartition = "linux:1M".parse().unwrap();
+        let line = small.line(true, 4096).unwrap();
+        assert!(line.ends_with(", size=256\n"), "{line}");
         for bad in [
             "",
             "linux",

@@ -33,6 +33,8 @@ pub(super) struct Slot {
     next: Option<u64>,
     /// Bytes of the image.
     whole: u64,
+    /// Bytes of a sector.
+    sector: u64,
 }
 
 /// Whole megabytes with room for this many bytes.
@@ -68,6 +70,7 @@ impl Holder {
                 ),
             ));
         }
+        sfdisk::check(image, table, &volume.shown())?;
         let after = |partition: &&Partition| partition.start > range.start;
         let others = table.partitions.iter().filter(after);
         Ok(Self::Slot(Slot {
@@ -76,6 +79,7 @@ impl Holder {
             start: range.start,
             next: others.map(|partition| partition.start).min(),
             whole: image.size(),
+            sector: table.sector_size,
         }))
     }
 
@@ -185,7 +189,7 @@ impl Slot {
             if self.is_gpt() {
                 sfdisk::move_copy_to_end(&settings, disk, &shown)?;
             }
-            sfdisk::set_size(&settings, disk, self.number, size, &shown)
+            sfdisk::set_size(&settings, disk, self.number, size / self.sector, &shown)
         })
     }
 
@@ -203,7 +207,8 @@ impl Slot {
         let cut = self.next.is_none();
         let settings = session.options().clone();
         on_disk(session, path, true, |disk| {
-            sfdisk::set_size(&settings, disk, self.number, size, &shown)?;
+            let sectors = size / self.sector;
+            sfdisk::set_size(&settings, disk, self.number, sectors, &shown)?;
             match cut && self.is_gpt() {
                 // The copy comes before the image is cut, and then to the new end.
                 true => sfdisk::move_copy_to_partitions(&settings, disk, &shown),

@@ -3,7 +3,6 @@
 
 use super::holder::round_up;
 use crate::commands::uses_image;
-use crate::sfdisk;
 use outboard::{Fd, Mount};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::ErrorKind;
@@ -176,7 +175,8 @@ fn resize_ext(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result
             Goal::Least => call.argument("-M").argument(file),
             Goal::Fill => call.argument(file),
             Goal::Bytes(size) => {
-                let sectors = format!("{}s", size / sfdisk::SECTOR);
+                // resize2fs counts so, whatever the disk's sectors are.
+                let sectors = format!("{}s", size / 512);
                 call.argument(file).argument(sectors)
             }
         };

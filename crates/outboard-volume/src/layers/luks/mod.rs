@@ -65,7 +65,7 @@ impl LuksVolume {
         let device = stack.nodes()[index].device.clone();
         let source = device.source().map_err(|error| reason(&error))?;
         Ok(Self {
-            header: LuksHeader::read(&source)?,
+            header: LuksHeader::read(&source).map_err(|error| reason(&error))??,
             device,
             name: stack.mapping_name(""),
             read_only: context.read_only,
