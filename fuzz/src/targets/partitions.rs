@@ -38,7 +38,10 @@ fn check(table: &Table, size: u64) {
     let mut outside = false;
     for partition in &table.partitions {
         assert!(partition.number > 0 && numbers.insert(partition.number));
-        assert_ne!(partition.type_id, "0xee", "the protective entry is no partition");
+        assert_ne!(
+            partition.type_id, "0xee",
+            "the protective entry is no partition"
+        );
         outside |= partition.start.saturating_add(partition.size) > size;
     }
     let warned = table

@@ -18,5 +18,9 @@ pub fn run(bytes: &[u8]) {
         assert!(!probe.kind.is_empty());
         assert_ne!(probe.block_size, Some(0), "{}", probe.kind);
     }
-    let _ = (file_format(bytes), leading_format(bytes), BtrfsMember::read(bytes));
+    let _ = (
+        file_format(bytes),
+        leading_format(bytes),
+        BtrfsMember::read(bytes),
+    );
 }

@@ -184,7 +184,8 @@ fn read_chain(
             break;
         }
         let entries = [entry(&block, 0), entry(&block, 1)];
-        let logical = |entry: &&MbrEntry| entry.used() && !entry.extended();
+        let logical =
+            |entry: &&MbrEntry| entry.used() && !entry.extended() && entry.kind != PROTECTIVE;
         if let Some(entry) = entries.iter().find(logical) {
             let first = at + entry.first;
             table
@@ -254,6 +255,15 @@ mod tests {
         );
         assert!(table.warnings.is_empty());
         assert!(table.partitions[1].extended);
+    }
+
+    #[test]
+    fn a_protective_entry_in_the_chain_is_no_partition() {
+        let mut image = disk();
+        put(&mut image, 100, 0, PROTECTIVE, 1, 9);
+        let table = read(image.as_slice()).unwrap();
+        let numbers: Vec<u32> = table.partitions.iter().map(|p| p.number).collect();
+        assert_eq!(numbers, [2, 4, 5]);
     }
 
     #[test]
