@@ -9,6 +9,7 @@ import getpass
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -46,23 +47,9 @@ def same(left: str, right: str):
 @pytest.fixture(params=["nfs", "nfs-4.0", "smb", "9p"])
 def share(request, work):
     """A server with a tree: its object, the name of its file system, and options for it."""
-    user = getpass.getuser()
-    kind = request.param
-    server = {"nfs": lambda: servers.nfs(work), "nfs-4.0": lambda: servers.nfs(work, "0"),
-              "smb": lambda: servers.smb(work, user), "9p": lambda: servers.nine_p(work)}[kind]
-    with server() as found:
-        fill(found.export)
-        place = f"{servers.HOST}:{found.port}"
-        options = ()
-        if kind == "smb":
-            key = servers.write(os.path.join(work, "key"), servers.PASSWORD + "\n")
-            options = ("--key-file", key)
-            name = f"smb://{user}@{place}/share"
-        elif kind == "9p":
-            name = f"9p://{place}{found.export}"
-        else:
-            name = f"nfs://{place}/export"
-        yield found, name, options
+    with servers.share(request.param, work) as found:
+        fill(found.server.export)
+        yield found.server, found.name(), found.options
 
 
 @WAYS
@@ -174,14 +161,9 @@ def test_a_server_that_ends_is_an_error(share, net):
 
 @WAYS
 @pytest.mark.parametrize("share", ["smb"], indirect=True)
-def test_a_second_signal_ends_the_wait_for_a_server(share, net):
+def test_a_signal_ends_the_wait_for_a_server_that_has_ended(share, net):
     with reader_without_server(share, net) as reader:
-        # The first signal waits for the current piece.
-        for _ in range(2):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                reader.communicate(timeout=2)
-            assert reader.poll() is None
-            reader.send_signal(signal.SIGINT)
+        reader.send_signal(signal.SIGINT)
         reader.communicate(timeout=300)
     assert reader.returncode == -signal.SIGINT
 
@@ -206,6 +188,21 @@ def test_names_that_are_one_on_a_share(work):
             assert len(kept) == 1, kept
             with open(os.path.join(directory, kept[0]), encoding="ascii") as stream:
                 assert stream.read() in "Aa"
+
+
+def test_files_that_a_share_does_not_take(work):
+    """Each is named with a reason, and the others are copied."""
+    tree = make_tree(work)
+    os.symlink("1", os.path.join(tree, "link"))
+    os.mkfifo(os.path.join(tree, "fifo"))
+    with servers.share("smb", work) as found:
+        words = (*found.options, "--net", "host", "cp", "-r", tree)
+        done = program.bad(*words, f"{found.name()}:/new", mentions=[
+            "link: this SMB share takes no symbolic links",
+            "fifo: this SMB share takes no devices"])
+        assert len(done.err.splitlines()) == 2, done
+        assert len(os.listdir(os.path.join(found.server.export, "new"))) == 50
+        program.good(*words, f"{found.name()}?mfsymlinks&sfu:/other")
 
 
 def test_wrong_password(work):
@@ -276,6 +273,54 @@ def test_a_disk_in_memory(net, work):
     program.good("cp", f"{image}:/directory/data", os.path.join(work, "direct"))
     assert filecmp.cmp(data, os.path.join(work, "direct"), shallow=False)
     assert host.run("e2fsck", "-fn", image).returncode == 0
+
+
+def check_disk(image: str):
+    host.run("e2fsck", "-fn", image)
+
+
+def make_tree(work: str) -> str:
+    tree = os.path.join(work, "tree")
+    os.mkdir(tree)
+    for number in range(50):
+        servers.write(os.path.join(tree, str(number)), str(number))
+    return tree
+
+
+def test_one_disk_under_two_names(work):
+    """It is mounted once, whatever its server is called."""
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
+    way, tree = ("--net", "host"), make_tree(work)
+    with servers.nbd(work, "file", image) as server:
+        one, other = (f"nbd://{name}:{server.port}" for name in ("127.0.0.1", "localhost"))
+        program.good(*way, "cp", "-r", tree, f"{one}:/t1")
+        program.good(*way, "mv", f"{one}:/t1", f"{other}/:/t2")
+        program.good(*way, "cp", "-r", f"{one}:/t2", f"{other}:/t3")
+        program.bad(*way, "cp", f"{one}:/t2/1", f"{other}:/t2/1", mentions=["same file"])
+        program.good(*way, "cp", "-r", f"{other}:/t2", os.path.join(work, "out"))
+    same(tree, os.path.join(work, "out"))
+    check_disk(image)
+
+
+def test_two_disks_with_the_same_bytes(work):
+    """Two exports of one file, and the file itself: nothing is written beside another mount."""
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
+    copy = os.path.join(work, "copy.ext4")
+    way, tree = ("--net", "host"), make_tree(work)
+    program.good("cp", "-r", tree, f"{image}:/t")
+    shutil.copyfile(image, copy)
+    host.run("e2fsck", "-fp", copy, ok=(0, 1))
+    host.run("tune2fs", "-U", "random", copy)
+    with servers.nbd(work, "file", image) as first, servers.nbd(work, "file", image) as second:
+        one, other = (f"nbd://127.0.0.1:{server.port}" for server in (first, second))
+        for command, source, target in (("mv", one, other), ("cp", one, other), ("cp", image, one),
+                                        ("cp", one, image)):
+            program.bad(*way, command, f"{source}:/t/1", f"{target}:/new",
+                        mentions=[source, target, "the same volume"])
+        program.good(*way, "cat", f"{one}:/t/1", f"{other}:/t/2")
+        program.good(*way, "cp", f"{one}:/t/1", f"{copy}:/new")
+    check_disk(image)
+    check_disk(copy)
 
 
 def test_a_partition(work):

@@ -4,6 +4,7 @@ of the host. Each ends with its block. NFS 3 needs port 111, so it has a network
 """
 
 import contextlib
+import getpass
 import os
 import random
 import signal
@@ -211,6 +212,33 @@ def nbd(work: str, *plugin):
     port = free_port()
     words = ["nbdkit", "-f", "-i", HOST, "-p", str(port), *plugin]
     return started(words, port, "", private)
+
+
+class Share:
+    """What a server offers to a command: `options` are for the command."""
+
+    def __init__(self, server: Server, form: str, options: tuple = ()):
+        self.server, self.form, self.options = server, form, options
+
+    def name(self, port=None) -> str:
+        """The name of the file system, also at another port."""
+        return self.form.format(f"{HOST}:{port or self.server.port}")
+
+
+@contextlib.contextmanager
+def share(kind: str, work: str):
+    """A server of this kind with a directory."""
+    user = getpass.getuser()
+    start = {"nfs": lambda: nfs(work), "nfs-4.0": lambda: nfs(work, "0"),
+             "smb": lambda: smb(work, user), "9p": lambda: nine_p(work)}[kind]
+    with start() as server:
+        if kind == "smb":
+            key = write(os.path.join(work, "key"), PASSWORD + "\n")
+            yield Share(server, f"smb://{user}@{{}}/share", ("--key-file", key))
+        elif kind == "9p":
+            yield Share(server, f"9p://{{}}{server.export}")
+        else:
+            yield Share(server, "nfs://{}/export")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@
 
 use crate::control::{Control, CONTROL_SIZE};
 use crate::entries::Entries;
+use crate::explained;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
 use libc::{c_int, c_long, c_short, c_uint};
 use std::ffi::{CStr, CString};
@@ -63,6 +64,9 @@ impl Drop for Fd {
         }
     }
 }
+
+/// Magic numbers of mounted SMB shares (statfs(2)).
+const SHARES: [i64; 2] = [0xff53_4d42, 0xfe53_4d42];
 
 impl Fd {
     /// Closes it, and tells of an error of writing that only shows now, as on NFS.
@@ -429,13 +433,30 @@ impl Fd {
             )
         }
         .map(drop)
+        .map_err(|error| self.explain_share(error, "devices, FIFOs and sockets (see ?sfu)"))
     }
 
     /// `symlinkat(2)`.
     pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
         let arguments = [string(target), self.raw as usize, string(name), 0, 0, 0];
         // SAFETY: both strings outlive the call.
-        unsafe { self.system.call(libc::SYS_symlinkat, arguments) }.map(drop)
+        unsafe { self.system.call(libc::SYS_symlinkat, arguments) }
+            .map(drop)
+            .map_err(|error| self.explain_share(error, "symbolic links (see ?mfsymlinks)"))
+    }
+
+    /// The kernel's SMB client says EIO where a share cannot have such a file.
+    fn explain_share(&self, error: io::Error, what: &str) -> io::Error {
+        let is_share = || {
+            let found = self.statfs();
+            found.is_ok_and(|found| SHARES.contains(&(found.kind & 0xffff_ffff)))
+        };
+        match error.raw_os_error() {
+            Some(libc::EIO) if is_share() => {
+                explained(error, format!("this SMB share takes no {what}"))
+            }
+            _ => error,
+        }
     }
 
     /// Makes `new_name` in `new_directory` another name of a file. `flags`: `AT_*`.

@@ -9,6 +9,9 @@
 //! | does not poll, and a guard lives | noted | noted | noted |
 //! | does not poll, no guard | ends the process | | |
 //!
+//! [`end_if_late`] ends a program that polls, without a guard, some time after its first signal: it
+//! is stuck in a call.
+//!
 //! timeout(1) signals its child and then the child's group; a terminal that hangs up does so too.
 //! Hence the second column. SIGUSR1 is only ever noted. The state is the process's: a copy
 //! made by fork(2) inherits it.
@@ -19,6 +22,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 /// How another process of this program asks to stop, however often.
 const REQUEST: c_int = SIGUSR1;
@@ -152,6 +156,23 @@ pub fn ignore() -> io::Result<()> {
     CAUGHT
         .into_iter()
         .try_for_each(|signal| set_action(signal, libc::SIG_IGN))
+}
+
+/// Ends the process as its first signal does by itself, if that came at least `grace` ago and
+/// nothing can be lost. For a program that has promised to poll [`asked`] and may be stuck.
+pub fn end_if_late(grace: Duration) {
+    let since = SINCE.load(SeqCst);
+    let is_late = since != 0 && u128::from(now().saturating_sub(since)) >= grace.as_nanos();
+    let signal = FIRST.load(SeqCst);
+    if is_late && may_end() && signal != 0 {
+        end(signal);
+    }
+}
+
+/// Whether a program that polls [`asked`] is at work, and nothing is lost if it ends.
+pub fn may_end() -> bool {
+    let is_free = GUARDS.load(SeqCst) == 0 && !IDLE.load(SeqCst) && !DEAF.load(SeqCst);
+    is_free && POLLED.load(SeqCst)
 }
 
 /// The program promises to poll [`asked`].

@@ -14,8 +14,10 @@ mod layered;
 mod mounts;
 mod network;
 mod problems;
+mod relay;
 mod remote;
 mod used;
+mod watch;
 
 use crate::address::Place;
 use crate::destination::UsedFiles;
@@ -308,8 +310,21 @@ impl Session {
     pub fn finish(mut self) -> Result<()> {
         let position = self.log.position();
         let mut problems = Vec::new();
+        if let Some(network) = &self.network {
+            network.finish();
+        }
+        let mut is_left = false;
         while let Some(slot) = self.mounts.pop() {
-            problems.extend(slot.and_then(MountedDevice::unmount));
+            let Some(mounted) = slot else {
+                continue;
+            };
+            let (is_late, is_remote) = (mounted.is_late(), mounted.server.is_some());
+            let problem = mounted.unmount();
+            is_left |= is_late || is_remote && problem.is_some();
+            problems.extend(problem);
+        }
+        if let Some(network) = &mut self.network {
+            network.end_watch();
         }
         let stacks = self.stacks.iter().flatten();
         problems.extend(stacks.flat_map(OpenStack::lost_snapshots));
@@ -320,7 +335,15 @@ impl Session {
         if let Some(kernel) = self.kernel.take() {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.disks.iter().flatten().any(|open| open.writable);
-            if let Some(error) = kernel.halt().err().filter(|_| written) {
+            // A halt would wait for the server of a mount that was left.
+            let halted = match is_left {
+                true => {
+                    forget(kernel);
+                    Ok(())
+                }
+                false => kernel.halt(),
+            };
+            if let Some(error) = halted.err().filter(|_| written) {
                 problems.push(Failure::of(&error).after("the kernel did not stop well"));
             }
         }
@@ -335,7 +358,8 @@ impl Session {
     /// As [`Session::finish`], for a process that ends next. If no disk is writable, the kernel is
     /// not halted, and ends with the process: a halt takes longer than a short command.
     fn finish_last(mut self) -> Result<()> {
-        let written = self.disks.iter().flatten().any(|open| open.writable);
+        let written = self.disks.iter().flatten().any(|open| open.writable)
+            || self.mounts.iter().flatten().any(MountedDevice::is_written);
         if written || !self.stacks.is_empty() || !self.options.components.is_empty() {
             return self.finish();
         }
@@ -371,6 +395,7 @@ fn finished<T>(
     let done = work(&mut session);
     if done.is_err() {
         session.note_missing_inodes();
+        session.report_silent_servers();
     }
     let finished = finish(session);
     match (done, finished) {

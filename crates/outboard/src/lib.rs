@@ -44,6 +44,8 @@ mod nbd;
 pub mod net;
 mod path;
 mod readiness;
+mod server_requests;
+mod share_requests;
 mod sysctl;
 mod tree;
 #[doc(hidden)]
@@ -64,6 +66,8 @@ pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::HubServer;
 pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
+pub use server_requests::{RequestCounts, ServerRequests};
+pub use share_requests::ShareState;
 pub use tree::Tree;
 
 // The layer below, and helpers of the crates above: not for other programs.

@@ -7,6 +7,7 @@
 use crate::device::BlockDevice;
 use crate::file_systems::{driver, mask_option, needed_options, owner_options, without_journal};
 use crate::kernel::Kernel;
+use crate::server_requests::ServerRequests;
 use crate::tree::Tree;
 use crate::{Fd, System};
 use outboard_image::Probe;
@@ -255,6 +256,22 @@ impl Mount {
         &self.kernel
     }
 
+    /// Its requests to a server. They can be counted and ended while the mount is in use.
+    pub fn requests(&self) -> ServerRequests {
+        ServerRequests::new(self.kernel.system().clone(), self.directory.clone())
+    }
+
+    /// Writes everything to stable storage as [`Mount::unmount`] does, and leaves the file system
+    /// mounted as long as the kernel runs: its server does not answer.
+    pub fn leave(mut self) -> io::Result<()> {
+        let written = match self.read_only {
+            true => Ok(()),
+            false => self.write_back(),
+        };
+        std::mem::forget(self.tree.take());
+        written
+    }
+
     /// How much room it has.
     pub fn space(&self) -> io::Result<Space> {
         Space::of(self.root())
@@ -281,6 +298,10 @@ impl Mount {
             false => self.write_back(),
         };
         self.tree = None;
+        // The client would wait for a server that does not answer: the mount ends with the kernel.
+        if self.device.is_none() && written.is_err() {
+            return written;
+        }
         let system = self.kernel.system();
         let unmounted = system.unmount(&self.directory, 0);
         if unmounted.is_err() {

@@ -8,11 +8,12 @@
 use crate::disk::Disk;
 use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
+use crate::net::deadline::UntilDeadline;
 use crate::net::messages::{acknowledgement, attribute, find_attribute, nested};
 use crate::net::{Net, TcpStream};
 use outboard_sys::libc;
 use std::io::{self, Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -41,16 +42,18 @@ struct NbdExport {
     block: u32,
 }
 
-fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
+fn fill(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<()> {
     stream
-        .read_exact(&mut bytes)
+        .read_exact(buffer)
         .map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => invalid_data("the server has closed the connection"),
-            io::ErrorKind::WouldBlock => io::Error::from_raw_os_error(libc::ETIMEDOUT),
             _ => error,
-        })?;
-    Ok(bytes)
+        })
+}
+
+fn number<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    fill(stream, &mut bytes).map(|()| bytes)
 }
 
 /// The reason of a server that refuses an export. `text`: its own words.
@@ -128,7 +131,7 @@ fn answers(stream: &mut impl Read) -> io::Result<NbdExport> {
             return Err(invalid_data("the server has sent a malformed answer"));
         }
         let mut data = vec![0; length as usize];
-        stream.read_exact(&mut data)?;
+        fill(stream, &mut data)?;
         match (kind, export) {
             (REP_ACK, Some((size, flags))) => return Ok(NbdExport { size, flags, block }),
             (REP_ACK, None) => return Err(invalid_data("the server has not sent the disk's size")),
@@ -276,16 +279,16 @@ impl Connection {
 impl Kernel {
     /// Adds the disk that an NBD server has under this name; `stream` is a new connection to it.
     /// EROFS: the server does not let it be written. A request that takes longer than `limit` is an
-    /// error, and so are all later ones.
+    /// error, and so are all later ones. The handshake is one request.
     pub fn add_nbd_disk(
         &self,
-        mut stream: TcpStream,
+        stream: TcpStream,
         name: &str,
         write: bool,
         limit: Duration,
     ) -> io::Result<Disk> {
-        stream.set_read_timeout(Some(limit))?;
-        let mut export = negotiate(&mut stream, name)?;
+        let deadline = Instant::now() + limit;
+        let mut export = negotiate(&mut UntilDeadline::new(&stream, deadline), name)?;
         if write && export.flags & READ_ONLY != 0 {
             return Err(io::Error::from_raw_os_error(libc::EROFS));
         }
@@ -294,6 +297,7 @@ impl Kernel {
         }
         // The driver has its own time limit.
         stream.set_read_timeout(None)?;
+        stream.set_write_timeout(None)?;
         stream.set_nodelay(true)?;
         self.load_component("nbd", "nbds_max=0")?;
         let socket = stream.0.fd().raw();
@@ -386,10 +390,13 @@ mod tests {
         let unknown = answer(REP_ERROR | 6, b"no\x1b[2J such");
         let mut long = answer(REP_INFO, &[]);
         long[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
+        let mut cut = of_size(1);
+        cut.pop();
         let many = vec![of_size(1).repeat(ANSWERS)];
         for (parts, why) in [
             (vec![b"HTTP/1.1 400 Bad".to_vec()], "no NBD server"),
             (vec![b"NBDMAGIC".to_vec()], "closed the connection"),
+            (vec![hello(), cut], "closed the connection"),
             (
                 vec![hello(), unknown],
                 "no export of this name (\"no[2J such\")",

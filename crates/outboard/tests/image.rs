@@ -4,13 +4,15 @@
 use outboard::image::Probe;
 use outboard::{
     remembered, BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions,
-    OpenOptions, Target,
+    OpenOptions, Storage, Target,
 };
 use outboard_test_images::Work;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ffi::CString;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Bytes of memory that sysfs takes when it is filled, or more.
@@ -176,4 +178,83 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     assert!(!log.since(position, Level::Warning).is_empty());
 
     kernel.halt()
+}
+
+/// A disk in memory. Its writes fail from some time on.
+struct FailingDisk {
+    bytes: Mutex<Vec<u8>>,
+    fails: AtomicBool,
+}
+
+impl FailingDisk {
+    fn check(&self) -> io::Result<()> {
+        match self.fails.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Storage for FailingDisk {
+    fn size(&self) -> u64 {
+        self.bytes.lock().unwrap().len() as u64
+    }
+
+    fn read_at(&self, pieces: Vec<IoSliceMut<'_>>, offset: u64) -> io::Result<()> {
+        let bytes = self.bytes.lock().unwrap();
+        let mut rest = &bytes[offset as usize..];
+        for mut piece in pieces {
+            rest.read_exact(&mut piece)?;
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, pieces: Vec<IoSlice<'_>>, offset: u64) -> io::Result<()> {
+        self.check()?;
+        let mut bytes = self.bytes.lock().unwrap();
+        let mut rest = &mut bytes[offset as usize..];
+        for piece in pieces {
+            rest.write_all(&piece)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.check()
+    }
+
+    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.write_at(vec![IoSlice::new(&vec![0; length as usize])], offset)
+    }
+}
+
+/// Also where the file system is not on a device of ours, as those of servers.
+#[test]
+fn writes_that_fail_late_are_errors_of_the_unmount() -> std::io::Result<()> {
+    let work = Work::new();
+    let image = std::fs::read(work.empty_ext4("late.img", 16, &[]))?;
+    for is_of_server in [false, true] {
+        let storage = Arc::new(FailingDisk {
+            bytes: Mutex::new(image.clone()),
+            fails: AtomicBool::new(false),
+        });
+        let kernel = Kernel::builder().boot()?;
+        let disk = kernel.add_served_disk(storage.clone(), DiskOptions::read_write())?;
+        let device = disk.device(None)?;
+        let mount = match is_of_server {
+            true => {
+                let source = CString::new(format!("/dev/{}", device.name()))?;
+                kernel.mount_remote("ext4", &source, false, c"")?
+            }
+            false => device.mount(&MountOptions::default())?,
+        };
+        mount.create("/f")?.write_all(&vec![7; 1 << 20])?;
+        storage.fails.store(true, Ordering::SeqCst);
+        assert!(mount.unmount().is_err(), "of a server: {is_of_server}");
+    }
+    Ok(())
 }

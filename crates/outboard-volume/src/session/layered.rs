@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opens and mounts file systems inside of layers ([`crate::layers`]).
 
-use super::mounts::MountSource;
+use super::mounts::{MountSource, MountedDevice};
 use super::Session;
 use crate::address::ImageName;
 use crate::image::Image;
@@ -317,7 +317,10 @@ impl Session {
             options.push("degraded".to_owned());
         }
         let options = options.join(",");
+        let volume = self.volume_id(shown, &found.device, probed, write)?;
         let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;
-        Ok(self.add_mount(shown.to_owned(), origin, mount))
+        let mut mounted = MountedDevice::new(shown.to_owned(), origin, mount);
+        mounted.volume = volume;
+        Ok(self.add_mount(mounted))
     }
 }

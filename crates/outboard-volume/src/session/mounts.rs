@@ -2,6 +2,7 @@
 //! The mounts of a session: file systems of its disks, and whether they are written.
 
 use super::disks::OpenDisk;
+use super::remote::ServerState;
 use super::Session;
 use crate::address::ImageName;
 use crate::image::FileSystem;
@@ -46,17 +47,49 @@ pub(super) struct MountedDevice {
     pub(super) name: String,
     pub(super) origin: MountSource,
     pub(super) mount: Mount,
+    /// `None`: it is on a disk. Ends after the mount.
+    pub(super) server: Option<ServerState>,
+    /// Only in sessions with servers.
+    pub(super) volume: Option<VolumeId>,
+}
+
+/// What tells that two devices have the same bytes, though nothing says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VolumeId {
+    uuid: String,
+    size: u64,
 }
 
 impl MountedDevice {
+    pub(super) fn new(name: String, origin: MountSource, mount: Mount) -> Self {
+        Self {
+            name,
+            origin,
+            mount,
+            server: None,
+            volume: None,
+        }
+    }
+
     pub(super) fn is_written(&self) -> bool {
         !self.mount.is_read_only()
+    }
+
+    /// Whether its server did not answer in time.
+    pub(super) fn is_late(&self) -> bool {
+        self.server
+            .as_ref()
+            .is_some_and(|server| server.is_late(&[]))
     }
 
     /// Returns what was lost.
     pub(super) fn unmount(self) -> Option<Failure> {
         let reader = self.mount.is_read_only();
-        let error = self.mount.unmount().err().filter(|_| !reader)?;
+        let unmounted = match self.is_late() {
+            true => self.mount.leave(),
+            false => self.mount.unmount(),
+        };
+        let error = unmounted.err().filter(|_| !reader)?;
         let what = match error.raw_os_error() {
             Some(libc::EBUSY) => "files are still open: everything is written, not unmounted",
             _ => "not everything was written",
@@ -114,8 +147,8 @@ impl Session {
         if let Some(index) = self.find_mount(origin, write) {
             return Ok(index);
         }
-        let mount = self.mount_found(name, disk, &found, write)?;
-        Ok(self.add_mount(name.shown(), origin, mount))
+        let mounted = self.mount_found(name, disk, origin, &found, write)?;
+        Ok(self.add_mount(mounted))
     }
 
     /// Finds a mount. A read-only mount is unmounted if the caller wants to write: results of
@@ -135,13 +168,46 @@ impl Session {
         None
     }
 
-    pub(super) fn add_mount(&mut self, name: String, origin: MountSource, mount: Mount) -> usize {
-        self.mounts.push(Some(MountedDevice {
-            name,
-            origin,
-            mount,
-        }));
+    pub(super) fn add_mount(&mut self, mounted: MountedDevice) -> usize {
+        self.mounts.push(Some(mounted));
         self.mounts.len() - 1
+    }
+
+    /// The identity of a volume that is about to be mounted. An error: it is mounted under another
+    /// name, and written. Disks of a server may have the same bytes as others: two of its exports,
+    /// or an export and an image of this machine. `None`: there is no disk of a server.
+    pub(super) fn volume_id(
+        &self,
+        shown: &str,
+        device: &BlockDevice,
+        probed: Option<&Probe>,
+        write: bool,
+    ) -> Result<Option<VolumeId>> {
+        let uuid = probed.and_then(|found| found.uuid.clone());
+        let (Some(uuid), Some(_), Ok(size)) = (uuid, &self.network, device.size()) else {
+            return Ok(None);
+        };
+        let found = VolumeId { uuid, size };
+        let may_be_same = |mounted: &&MountedDevice| {
+            let other = mounted.mount.device().map(BlockDevice::number);
+            let is_of_server = is_remote(Path::new(shown)) || is_remote(Path::new(&mounted.name));
+            is_of_server && other != Some(device.number())
+        };
+        let mut others = self.mounts.iter().flatten().filter(may_be_same);
+        let is_twice = |mounted: &&MountedDevice| {
+            mounted.volume.as_ref() == Some(&found) && (write || mounted.is_written())
+        };
+        match others.find(is_twice) {
+            Some(other) => Err(Error::known(
+                ErrorKind::Locked,
+                format!(
+                    "{shown} and {} are the same volume (both have the UUID {}), and one of them \
+                     is written: use one name for both; give a copy another UUID",
+                    other.name, found.uuid
+                ),
+            )),
+            None => Ok(Some(found)),
+        }
     }
 
     /// Unmounts the mounts of a disk that `chosen` picks, also inside of layers. Returns messages
@@ -167,13 +233,19 @@ impl Session {
         &self,
         name: &ImageName,
         disk: usize,
+        origin: MountSource,
         found: &FileSystem,
         write: bool,
-    ) -> Result<Mount> {
+    ) -> Result<MountedDevice> {
         let device = self.device(name, disk, found.partition)?;
         let probed = found.probe.as_ref();
+        let shown = name.shown();
+        let volume = self.volume_id(&shown, &device, probed, write)?;
         let cut = || self.open_disk(disk).image.truncation(found);
-        self.mount_device(&name.shown(), &device, probed, "", write, cut)
+        let mount = self.mount_device(&shown, &device, probed, "", write, cut)?;
+        let mut mounted = MountedDevice::new(shown, origin, mount);
+        mounted.volume = volume;
+        Ok(mounted)
     }
 
     /// Mounts a block device. `probed`: result of the probe; `options`: of the file system; `cut`:

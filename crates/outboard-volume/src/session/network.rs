@@ -5,16 +5,20 @@
 //! loads libslirp if that connects the kernel. After the boot and before
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
+use super::watch::{IsLate, ServerWatch};
 use crate::options::Options;
-use crate::remote::Remote;
-use outboard::net::TcpStream;
-use outboard::{load_libslirp, Interface, Kernel};
+use crate::remote::{Protocol, Remote};
+use outboard::net::{Canceller, TcpStream};
+use outboard::{load_libslirp, Interface, Kernel, ServerRequests};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::sandbox::NetworkAccess;
+use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Time limit of a request to a server, if the user sets none.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -25,8 +29,8 @@ const HOST: &str = "host";
 /// Addresses of the kernel and the gateway in such a network, which docs/net.md names.
 const ADDRESSES: &str = "ip=10.0.2.15/24,gw=10.0.2.2";
 const ADDRESSES6: &str = "ip=fec0::15/64,gw=fec0::2";
-const GATEWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 2, 2));
-const GATEWAY6: IpAddr = IpAddr::V6(std::net::Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2));
+const GATEWAY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 2, 2));
+const GATEWAY6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 2));
 /// How often the kernel repeats the first packet of a connection: after 1, 2 and 4 seconds, and so
 /// on. 3: a connection fails after 15 seconds.
 const FIRST_PACKETS: &str = "3";
@@ -59,7 +63,10 @@ pub(super) struct Network {
     limit: Duration,
     /// Servers by their names, with what the host's resolver found.
     servers: Vec<(String, Result<IpAddr>)>,
+    /// Servers whose names the kernel has looked up: a second look may have another result.
+    found: Mutex<HashMap<String, IpAddr>>,
     interface: Option<Interface>,
+    watch: Option<ServerWatch>,
 }
 
 /// The words of the description of an interface. A backslash takes the next character as it is.
@@ -154,7 +161,9 @@ impl Network {
             way,
             limit: options.timeout.map_or(LIMIT, Duration::from_secs),
             servers,
+            found: Mutex::default(),
             interface: None,
+            watch: None,
         })
     }
 
@@ -195,7 +204,32 @@ impl Network {
             .set_sysctl("net.ipv4.tcp_syn_retries", FIRST_PACKETS)
             .map_err(failed)?;
         self.interface = Some(interface);
+        self.watch = Some(ServerWatch::start(self.limit).map_err(failed)?);
         Ok(())
+    }
+
+    /// Watches the requests of a mount. `None`: there is no kernel yet.
+    pub(super) fn watch(&self, name: &str, requests: ServerRequests) -> Option<IsLate> {
+        let watch = self.watch.as_ref();
+        watch.map(|watch| watch.add(name.to_owned(), requests))
+    }
+
+    /// The same for a share.
+    pub(super) fn watch_share(&self, name: &str, kernel: &Kernel) -> Option<IsLate> {
+        let watch = self.watch.as_ref();
+        watch.map(|watch| watch.add_share(name.to_owned(), kernel.clone()))
+    }
+
+    /// Ends the thread that looks after the servers: the kernel is about to halt.
+    pub(super) fn end_watch(&mut self) {
+        self.watch = None;
+    }
+
+    /// The session begins to write the rest to the servers.
+    pub(super) fn finish(&self) {
+        if let Some(watch) = &self.watch {
+            watch.finish();
+        }
     }
 
     /// Time limit of a request to a server.
@@ -207,16 +241,8 @@ impl Network {
     pub(super) fn address(&self, kernel: &Kernel, remote: &Remote) -> Result<SocketAddr> {
         let port = remote.port();
         if self.way == Way::Other {
-            let found = kernel.net().resolve(&remote.host, port);
-            let found = found.map_err(|error| {
-                Error::failed(format!("cannot find the server {}", remote.host), &error)
-            })?;
-            return found.first().copied().ok_or_else(|| {
-                Error::Failed(format!(
-                    "cannot find the server {}: no address",
-                    remote.host
-                ))
-            });
+            let address = self.look_up_inside(kernel, &remote.host)?;
+            return Ok(SocketAddr::new(address, port));
         }
         let mut servers = self.servers.iter();
         let found = servers.find(|(known, _)| *known == remote.host);
@@ -238,6 +264,26 @@ impl Network {
         Ok(SocketAddr::new(address, port))
     }
 
+    /// The address of a server by the kernel's own resolver.
+    fn look_up_inside(&self, kernel: &Kernel, host: &str) -> Result<IpAddr> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(address) = found.get(host) {
+            return Ok(*address);
+        }
+        let failed = || format!("cannot find the server {host}");
+        let resolved = within(self.limit, || kernel.net().resolve(host, 0));
+        let resolved = resolved.map_err(|error| Error::failed(failed(), &error))?;
+        let first = resolved.first();
+        let first = first.ok_or_else(|| Error::Failed(format!("{}: no address", failed())))?;
+        found.insert(host.to_owned(), first.ip());
+        Ok(first.ip())
+    }
+
+    /// The identity of what a server has: the same under all names of the server.
+    pub(super) fn identity(&self, kernel: &Kernel, remote: &Remote) -> Result<(u64, u64)> {
+        Ok(identity_at(self.address(kernel, remote)?, remote))
+    }
+
     /// A new connection to a server.
     pub(super) fn connect(
         &self,
@@ -254,43 +300,55 @@ impl Network {
     }
 }
 
-/// Ends the connection when a call takes longer than `limit`: some of the kernel's clients wait
-/// without an end.
-pub(super) fn with_limit<T>(
-    stream: &TcpStream,
-    limit: Duration,
-    call: impl FnOnce() -> io::Result<T>,
-) -> io::Result<T> {
-    let (done, waiting) = std::sync::mpsc::channel::<()>();
-    let start = Instant::now();
-    let watched = stream.try_clone()?;
+/// Cancels the calls of `work` when it takes longer than `limit`.
+fn within<T>(limit: Duration, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let canceller = Canceller::new();
+    let late = canceller.clone();
+    let (done, waiting) = channel::<()>();
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
-            if waiting.recv_timeout(limit) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                let _ = watched.shutdown(std::net::Shutdown::Both);
+            if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                late.cancel();
             }
         });
-        let result = call();
+        let result = canceller.run(work);
         drop(done);
         result
     });
     match result {
-        Err(_) if start.elapsed() >= limit => Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)),
+        Err(error) if Canceller::has_caused(&error) => Err(io::ErrorKind::TimedOut.into()),
         other => other,
     }
 }
 
+/// The host at an address. All addresses of loopback, and of the gateways before it, are this host.
+fn host_of(address: IpAddr) -> IpAddr {
+    let address = address.to_canonical();
+    match address.is_loopback() || address == GATEWAY || address == GATEWAY6 {
+        true => Ipv4Addr::LOCALHOST.into(),
+        false => address,
+    }
+}
+
 /// The identity of what a server has, in the place of a file's device and inode.
-pub(super) fn identity(file: &Path) -> (u64, u64) {
+fn identity_at(address: SocketAddr, remote: &Remote) -> (u64, u64) {
     use std::hash::{DefaultHasher, Hash, Hasher};
+    // NBD's names are any text, a share has one name in all cases, others are paths.
+    let export = match remote.protocol {
+        Protocol::Nbd => remote.export.clone(),
+        Protocol::Smb => remote.export.trim_matches('/').to_lowercase(),
+        Protocol::Nfs | Protocol::NineP => remote.export.trim_matches('/').to_owned(),
+    };
     let mut hasher = DefaultHasher::new();
-    file.hash(&mut hasher);
+    (remote.protocol, host_of(address.ip()), address.port()).hash(&mut hasher);
+    (export, &remote.user, &remote.options).hash(&mut hasher);
     (u64::MAX, hasher.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn prepare(net: Option<&str>, files: &[&str]) -> Option<Network> {
         let options = Options {
@@ -351,6 +409,46 @@ mod tests {
             let network = prepare(net, &["nbd://10.0.0.1/e"]).unwrap();
             assert!(network.check_sandbox().is_ok(), "{net:?}");
         }
+    }
+
+    #[test]
+    fn one_disk_has_one_identity() {
+        let of = |name: &str, address: &str| {
+            let remote = Remote::of(Path::new(name)).unwrap().unwrap();
+            identity_at(
+                SocketAddr::new(address.parse().unwrap(), remote.port()),
+                &remote,
+            )
+        };
+        let own = of("nbd://localhost", "127.0.0.1");
+        for (name, address) in [
+            ("nbd://127.0.0.1", "127.0.0.1"),
+            ("nbd://127.0.0.1:10809/", "127.0.0.1"),
+            ("nbd://[::1]", "::1"),
+            ("nbd://[::1]", "fec0::2"),
+            ("nbd://localhost", "10.0.2.2"),
+            ("nbd://[::ffff:127.0.0.1]", "::ffff:127.0.0.1"),
+            ("nbd://127.5.0.1", "127.5.0.1"),
+        ] {
+            assert_eq!(of(name, address), own, "{name}");
+        }
+        for (name, address) in [
+            ("nbd://localhost/d", "127.0.0.1"),
+            ("nbd://localhost//", "127.0.0.1"),
+            ("nbd://localhost:10810", "127.0.0.1"),
+            ("nbd://192.0.2.1", "192.0.2.1"),
+            ("9p://localhost:10809", "127.0.0.1"),
+        ] {
+            assert_ne!(of(name, address), own, "{name}");
+        }
+        let share = of("smb://ann@h/share/dir", "192.0.2.1");
+        assert_eq!(of("cifs://ann@g/Share/dir/", "192.0.2.1"), share);
+        assert_ne!(of("smb://bob@h/share/dir", "192.0.2.1"), share);
+        assert_eq!(of("nfs://h/e/", "192.0.2.1"), of("nfs://h/e", "192.0.2.1"));
+        assert_ne!(
+            of("nfs://h/e?vers=3", "192.0.2.1"),
+            of("nfs://h/e", "192.0.2.1")
+        );
     }
 
     #[test]

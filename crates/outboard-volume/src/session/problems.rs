@@ -3,7 +3,9 @@
 
 use super::disks::OpenDisk;
 use super::mounts::MountedDevice;
+use super::watch::late;
 use super::Session;
+use crate::containers::Content;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
@@ -11,6 +13,8 @@ use outboard::{Level, Space, Tree};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::format::{escaped, size as size_text};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::reported::report;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -18,6 +22,9 @@ use std::path::Path;
 /// The kernel's log message (block/blk-mq.c) about a disk without room on the host, before the
 /// disk's name.
 const NO_ROOM: &str = "critical space allocation error, dev ";
+/// The kernel's message (drivers/block/nbd.c) about a request that was not answered in time, behind
+/// the disk's name.
+const NBD_LATE: &str = ": Connection timed out";
 /// With this many free bytes, missing inodes and not missing space are the reason. XFS counts free
 /// inodes by the space left for them.
 const MUCH_ROOM: u64 = 1 << 20;
@@ -65,6 +72,30 @@ impl Session {
                     size_text(space.available)
                 ));
             }
+        }
+    }
+
+    /// Reports servers that have not answered in time: the errors of files only say that reading or
+    /// writing failed.
+    pub(super) fn report_silent_servers(&self) {
+        // After a signal, a server has less time.
+        let is_stopped = Interrupt::if_polled().asked();
+        let Some(network) = self.network.as_ref().filter(|_| !is_stopped) else {
+            return;
+        };
+        let lines = self.log.since(self.booted, Level::Notice);
+        let mounts = self.mounts.iter().flatten().filter(|mounted| {
+            let mut server = mounted.server.iter();
+            server.any(|server| server.is_late(&lines))
+        });
+        let disks = self.disks.iter().flatten().filter(|open| {
+            let message = format!("{}{}", open.disk.name(), NBD_LATE);
+            matches!(&*open.image.content, Content::Device(_))
+                && lines.iter().any(|line| line.contains(&message))
+        });
+        let names = mounts.map(|mounted| mounted.name.clone());
+        for name in names.chain(disks.map(|open| open.image.shown().to_owned())) {
+            report(late(&name, network.limit()));
         }
     }
 

@@ -2,13 +2,16 @@
 //! File systems and disks that servers have: mounts of NFS, SMB and 9p, connections of NBD.
 
 use super::disks::OpenDisk;
-use super::mounts::MountSource;
-use super::network::{identity, with_limit, Network};
+use super::mounts::{MountSource, MountedDevice};
+use super::network::Network;
+use super::relay::Relay;
+use super::watch::IsLate;
 use super::Session;
 use crate::address::ImageName;
 use crate::containers::Content;
 use crate::image::Image;
 use crate::remote::{Protocol, Remote};
+use outboard::net::EventSource;
 use outboard::{Kernel, Mount, Secret};
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
@@ -17,6 +20,7 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -177,6 +181,34 @@ impl RemoteMount {
     }
 }
 
+/// How a session learns that the server of a mount did not answer in time.
+pub(super) enum ServerState {
+    Relayed(Relay),
+    /// The kernel's message says so, or the watch, if there is one.
+    Logged(String, Option<IsLate>),
+}
+
+impl ServerState {
+    /// `lines`: the kernel's log.
+    pub(super) fn is_late(&self, lines: &[String]) -> bool {
+        match self {
+            Self::Relayed(relay) => relay.is_late(),
+            Self::Logged(message, watched) => {
+                let is_late = watched.as_ref().map(|late| late.load(Ordering::Relaxed));
+                is_late == Some(true) || lines.iter().any(|line| line.contains(message))
+            }
+        }
+    }
+}
+
+/// The message of the kernel's client about a server that does not answer in time.
+fn late_message(remote: &Remote, address: &SocketAddr) -> String {
+    match remote.protocol {
+        Protocol::Smb => format!("\\\\{} has not responded", remote.host),
+        _ => format!("nfs: server {} not responding", address_text(address, true)),
+    }
+}
+
 /// A password is the key file's first line.
 fn first_line(key: &Secret) -> Secret {
     let end = key.iter().position(|&byte| byte == b'\n' || byte == b'\r');
@@ -249,26 +281,42 @@ impl Session {
         remote: &Remote,
         write: bool,
     ) -> Result<usize> {
+        let kernel = self.kernel(None)?;
         let origin = MountSource::Server {
-            identity: identity(&name.file),
+            identity: self.network()?.identity(&kernel, remote)?,
         };
         if let Some(index) = self.find_mount(origin, write) {
             return Ok(index);
         }
-        let kernel = self.kernel(None)?;
         let password = self.password(name, remote)?;
         let shown = name.shown();
         self.advice.add_server(&shown, write);
         let position = self.log.position();
-        let mounted = match remote.protocol {
-            Protocol::NineP => self.mount_nine_p(&kernel, remote, &shown, write)?,
+        let (mounted, mut state) = match remote.protocol {
+            Protocol::NineP => {
+                let (mounted, relay) = self.mount_nine_p(&kernel, remote, &shown, write)?;
+                (mounted, ServerState::Relayed(relay))
+            }
             _ => {
                 let address = self.network()?.address(&kernel, remote)?;
-                self.mount_at(&kernel, remote, &address, password.as_ref(), write)?
+                let mounted = self.mount_at(&kernel, remote, &address, password.as_ref(), write)?;
+                (
+                    mounted,
+                    ServerState::Logged(late_message(remote, &address), None),
+                )
             }
         };
         let mount = mounted.map_err(|error| self.no_mount(&shown, remote, &error, position))?;
-        Ok(self.add_mount(shown, origin, mount))
+        if let ServerState::Logged(_, watched) = &mut state {
+            let network = self.network()?;
+            *watched = match remote.protocol {
+                Protocol::Smb => network.watch_share(&shown, &kernel),
+                _ => network.watch(&shown, mount.requests()),
+            };
+        }
+        let mut mounted = MountedDevice::new(shown, origin, mount);
+        mounted.server = Some(state);
+        Ok(self.add_mount(mounted))
     }
 
     /// NFS and SMB.
@@ -314,17 +362,22 @@ impl Session {
         remote: &Remote,
         shown: &str,
         write: bool,
-    ) -> Result<io::Result<Mount>> {
+    ) -> Result<(io::Result<Mount>, Relay)> {
         let network = self.network()?;
-        let stream = network.connect(kernel, remote, shown)?;
+        let server = network.connect(kernel, remote, shown)?;
+        let started = Relay::start(&kernel.net(), server, network.limit());
+        let (relay, client) = started.map_err(|error| Error::failed(shown, &error))?;
         let user = remote
             .user
             .clone()
             .unwrap_or_else(|| self.user_name.clone());
-        let request = RemoteMount::nine_p(remote, stream.descriptor(), &user);
-        Ok(with_limit(&stream, network.limit(), || {
-            request.mount(kernel, remote, None, write)
-        }))
+        let request = RemoteMount::nine_p(remote, client.descriptor().raw(), &user);
+        let mounted = request.mount(kernel, remote, None, write);
+        let mounted = mounted.map_err(|error| match relay.is_late() {
+            true => io::Error::from_raw_os_error(libc::ETIMEDOUT),
+            false => error,
+        });
+        Ok((mounted, relay))
     }
 
     fn no_mount(&self, shown: &str, remote: &Remote, error: &io::Error, position: usize) -> Error {
@@ -384,7 +437,9 @@ impl Session {
             let text = format!("{shown} is a file system: this command works on disks");
             return Err(Error::Usage(text));
         }
-        let same = |open: &OpenDisk| open.image.identity == identity(file);
+        let kernel = self.kernel(None)?;
+        let identity = self.network()?.identity(&kernel, remote)?;
+        let same = |open: &OpenDisk| open.image.identity == identity;
         let mut disks = self.disks.iter();
         if let Some(index) = disks.position(|slot| slot.as_ref().is_some_and(same)) {
             if self.open_disk(index).writable || !write {
@@ -392,7 +447,6 @@ impl Session {
             }
             self.release_disk(index)?;
         }
-        let kernel = self.kernel(None)?;
         let network = self.network()?;
         let position = self.log.position();
         let stream = network.connect(&kernel, remote, &shown)?;
@@ -411,7 +465,7 @@ impl Session {
         let failed = |error: io::Error| Error::failed(format!("cannot read {shown}"), &error);
         let source = disk.device(None).and_then(|device| device.source());
         let content = Arc::new(Content::Device(source.map_err(failed)?));
-        let image = Image::new(file, identity(file), None, content, None);
+        let image = Image::new(file, identity, None, content, None);
         let image = image.map_err(|error| match error.into_failure() {
             Ok(failure) => failure.with_kernel(self.kernel_lines(position)).into(),
             Err(other) => other,
@@ -428,15 +482,18 @@ impl Session {
 
     /// The image of a disk that [`Session::connect`] has connected.
     pub(super) fn remote_image(&self, file: &Path) -> Result<Image> {
-        let mut disks = self.disks.iter().flatten();
-        let open = disks.find(|open| open.image.identity == identity(file));
         let shown = outboard_sandbox::format::escaped(file.as_os_str().as_encoded_bytes());
         let missing = || {
             let text = format!("{shown}: this command works on files of the host only");
             Error::known(ErrorKind::Unsupported, text)
         };
+        let remote = Remote::of(file).ok_or_else(missing)??;
+        let kernel = self.kernel.as_ref().ok_or_else(missing)?;
+        let identity = self.network()?.identity(kernel, &remote)?;
+        let mut disks = self.disks.iter().flatten();
+        let open = disks.find(|open| open.image.identity == identity);
         let content = Arc::clone(&open.ok_or_else(missing)?.image.content);
-        Image::new(file, identity(file), None, content, None)
+        Image::new(file, identity, None, content, None)
     }
 }
 

@@ -259,6 +259,17 @@ mod tests {
             v4("other.example.org", 2),
         ];
         assert!(found(ring).is_empty());
+        let mut chain = vec![alias(NAME, "a0")];
+        let hops = [
+            "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "b0", "b1", "b2",
+        ];
+        let more = [
+            "b3", "b4", "b5", "b6", "b7", "b8", "b9", "c0", "c1", "c2", "c3", "c4", "c5",
+        ];
+        let hops = [hops, more].concat();
+        chain.extend(hops.windows(2).map(|pair| alias(pair[0], pair[1])));
+        chain.push(v4("c5", 1));
+        assert!(found(chain).is_empty(), "more aliases than anybody uses");
         let many = (0..1000).map(|number| v4(NAME, number)).collect();
         assert_eq!(found(many).len(), ADDRESS_LIMIT);
         // A name that points to itself.

@@ -35,6 +35,7 @@
 mod address;
 mod cancel;
 mod counters;
+pub(crate) mod deadline;
 mod dns;
 mod firewall;
 #[cfg(feature = "fuzzing")]

@@ -6,9 +6,10 @@
 //! long comes by TCP. All of a call is over after [`LIMIT`].
 
 use crate::kernel_files::read_text;
+use crate::net::deadline::UntilDeadline;
 use crate::net::dns::{self, DnsAnswer, Family, ResolvConf};
 use crate::net::netlink::describe;
-use crate::net::{Net, TcpStream};
+use crate::net::Net;
 use outboard_sys::libc;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -246,40 +247,21 @@ impl Net {
             return Err(timed_out());
         }
         let stream = self.tcp_connect_timeout(server, left)?;
+        let mut stream = UntilDeadline::new(&stream, deadline);
         let message = query.message()?;
         let mut request = (message.len() as u16).to_be_bytes().to_vec();
         request.extend(message);
-        // So few bytes do not block.
-        (&stream).write_all(&request)?;
-        stream.set_nonblocking(true)?;
+        stream.write_all(&request)?;
         let mut length = [0; 2];
-        read_until(&stream, &mut length, deadline)?;
+        stream.read_exact(&mut length)?;
         let mut answer = vec![0; u16::from_be_bytes(length).into()];
-        read_until(&stream, &mut answer, deadline)?;
+        stream.read_exact(&mut answer)?;
         query.offer(&answer);
         match query.answer {
             Some(DnsAnswer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),
             Some(_) => Ok(()),
         }
     }
-}
-
-/// Fills the buffer before a deadline, however slowly the bytes arrive.
-fn read_until(stream: &TcpStream, buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        if Instant::now() >= deadline || !stream.0.wait(libc::POLLIN, Some(deadline))? {
-            return Err(timed_out());
-        }
-        let mut reader = stream;
-        match reader.read(&mut buffer[filled..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(length) => filled += length,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// One family is enough. A refusal of both is an error.

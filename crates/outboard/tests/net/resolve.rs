@@ -230,6 +230,54 @@ fn long_answers_come_by_tcp() -> io::Result<()> {
     Ok(())
 }
 
+/// The error of a name whose long answer comes by TCP, from a server that does this.
+fn error_by_tcp(serve: impl Fn(TcpStream) -> io::Result<()> + Sync) -> io::Result<io::Error> {
+    let net = net()?;
+    configure(&net, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")?;
+    let truncated = |query: &[u8]| vec![reply(query, 2, 0, &[])];
+    let listener = net.tcp_listen(SERVER)?;
+    let canceller = Canceller::new();
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            canceller.run(|| {
+                while let Ok((stream, _)) = listener.accept() {
+                    // The client may have gone.
+                    let _ = serve(stream);
+                }
+            })
+        });
+        let found = with_server(&net, truncated, || net.resolve("www.example", 5));
+        canceller.cancel();
+        found
+    })?;
+    Ok(found.expect_err("there is no answer"))
+}
+
+#[test]
+fn bad_answers_by_tcp_end_in_time() -> io::Result<()> {
+    let header = |length: u16| [&length.to_be_bytes()[..], &[0; 20]].concat();
+    // Byte after byte, each in time.
+    let error = error_by_tcp(|mut stream| loop {
+        stream.write_all(&[1])?;
+        thread::sleep(Duration::from_millis(100));
+    })?;
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    // More is promised than comes: with the end of the connection, and without.
+    let error = error_by_tcp(|mut stream| stream.write_all(&header(40)))?;
+    assert!(error.to_string().contains("127.0.0.1"), "{error}");
+    let error = error_by_tcp(|mut stream| {
+        stream.write_all(&header(u16::MAX))?;
+        stream.read_exact(&mut [0; 1000])
+    })?;
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    // Nonsense, and a second answer that is too long.
+    for bytes in [header(20), reply(&[0; 30], 2, 0, &[])] {
+        let error = error_by_tcp(move |mut stream| stream.write_all(&bytes))?;
+        assert!(error.to_string().contains("127.0.0.1"), "{error}");
+    }
+    Ok(())
+}
+
 #[test]
 fn connections_are_made_to_names() -> io::Result<()> {
     let net = net()?;

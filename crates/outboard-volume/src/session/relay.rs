@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Passes messages of 9p on between the kernel's client and a server. The client waits for an
+//! answer without an end. So the relay follows the headers of messages, and ends the connection
+//! when a whole answer has not arrived in time: all calls of the client then fail.
+
+use super::watch::limit_of_answer;
+use outboard::net::{Net, TcpStream, UnixStream};
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes that are passed on at once: the largest message.
+const PIECE: usize = 128 << 10;
+/// How often the relay looks for a request that is late.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Follows the messages of one direction. Each begins with its size in 4 bytes, its type in one,
+/// its tag in two: an answer has the tag of its request.
+#[derive(Default)]
+struct Messages {
+    header: [u8; Self::HEADER],
+    /// Bytes of the current message.
+    taken: usize,
+}
+
+impl Messages {
+    const HEADER: usize = 7;
+
+    /// Takes the next bytes, and calls `each` with the tags of messages that end there. An error: a
+    /// message is shorter than its header.
+    fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(u16)) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let of_header = Self::HEADER.saturating_sub(self.taken).min(bytes.len());
+            let start = self.taken.min(Self::HEADER);
+            self.header[start..start + of_header].copy_from_slice(&bytes[..of_header]);
+            self.taken += of_header;
+            bytes = &bytes[of_header..];
+            if self.taken < Self::HEADER {
+                return Ok(());
+            }
+            let [a, b, c, d, _, low, high] = self.header;
+            let size = u32::from_le_bytes([a, b, c, d]) as usize;
+            if size < Self::HEADER {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let of_rest = (size - self.taken).min(bytes.len());
+            self.taken += of_rest;
+            bytes = &bytes[of_rest..];
+            if self.taken == size {
+                self.taken = 0;
+                each(u16::from_le_bytes([low, high]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Requests without an answer, by their tags.
+#[derive(Default)]
+struct OpenRequests {
+    sent: HashMap<u16, Instant>,
+    /// One of them had no answer in time.
+    is_late: bool,
+}
+
+impl OpenRequests {
+    fn age(&self, now: Instant) -> Duration {
+        let ages = self.sent.values().map(|sent| now.duration_since(*sent));
+        ages.max().unwrap_or_default()
+    }
+}
+
+struct Ends {
+    client: UnixStream,
+    server: TcpStream,
+    limit: Duration,
+    requests: Mutex<OpenRequests>,
+}
+
+impl Ends {
+    fn requests(&self) -> MutexGuard<'_, OpenRequests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn disconnect(&self) {
+        // An end that is gone already is no error.
+        let _ = self.server.shutdown(Shutdown::Both);
+        let _ = self.client.shutdown(Shutdown::Both);
+    }
+
+    /// Passes requests on until an end is gone.
+    fn pass_requests(&self) -> io::Result<()> {
+        let mut buffer = vec![0; PIECE];
+        let mut messages = Messages::default();
+        loop {
+            let length = match read(&self.client, &mut buffer)? {
+                Some(0) => return Ok(()),
+                Some(length) => length,
+                None => continue,
+            };
+            // Before they are sent: an answer may come at once.
+            messages.take(&buffer[..length], |tag| {
+                self.requests().sent.insert(tag, Instant::now());
+            })?;
+            (&self.server).write_all(&buffer[..length])?;
+        }
+    }
+
+    /// Passes answers on until an end is gone, or an answer is late.
+    fn pass_answers(&self) -> io::Result<()> {
+        let mut buffer = vec![0; PIECE];
+        let mut messages = Messages::default();
+        while !self.look() {
+            let length = match read(&self.server, &mut buffer)? {
+                Some(0) => return Ok(()),
+                Some(length) => length,
+                None => continue,
+            };
+            messages.take(&buffer[..length], |tag| {
+                self.requests().sent.remove(&tag);
+            })?;
+            (&self.client).write_all(&buffer[..length])?;
+        }
+        Ok(())
+    }
+
+    /// Whether a request is late.
+    fn look(&self) -> bool {
+        let mut requests = self.requests();
+        requests.is_late |= requests.age(Instant::now()) >= limit_of_answer(self.limit);
+        requests.is_late
+    }
+}
+
+/// `None`: nothing has come so far.
+fn read(mut from: impl Read, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match from.read(buffer) {
+        Ok(length) => Ok(Some(length)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Ends with its connection.
+pub(super) struct Relay {
+    ends: Arc<Ends>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Stands before a server. Returns the client's end, too.
+    pub(super) fn start(
+        net: &Net,
+        server: TcpStream,
+        limit: Duration,
+    ) -> io::Result<(Self, UnixStream)> {
+        let (client, theirs) = net.unix_pair()?;
+        server.set_nodelay(true)?;
+        server.set_read_timeout(Some(LOOK))?;
+        server.set_write_timeout(Some(limit))?;
+        let ends = Arc::new(Ends {
+            client,
+            server,
+            limit,
+            requests: Mutex::default(),
+        });
+        let mut relay = Self {
+            ends,
+            threads: Vec::new(),
+        };
+        for pass in [Ends::pass_requests, Ends::pass_answers] {
+            let ends = Arc::clone(&relay.ends);
+            let thread = std::thread::Builder::new().spawn(move || {
+                // The client learns of an error by the end of its connection.
+                let _ = pass(&ends);
+                ends.disconnect();
+            });
+            relay.threads.push(thread?);
+        }
+        Ok((relay, theirs))
+    }
+
+    /// Whether the connection was ended because an answer was late.
+    pub(super) fn is_late(&self) -> bool {
+        self.ends.requests().is_late
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.ends.disconnect();
+        for thread in self.threads.drain(..) {
+            // A thread that has panicked has ended, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(tag: u16, body: usize) -> Vec<u8> {
+        let mut bytes = ((Messages::HEADER + body) as u32).to_le_bytes().to_vec();
+        bytes.push(100);
+        bytes.extend(tag.to_le_bytes());
+        bytes.resize(Messages::HEADER + body, 0xff);
+        bytes
+    }
+
+    #[test]
+    fn messages_end_where_their_sizes_say() {
+        let stream = [message(1, 0), message(0xffff, 300), message(7, 1)].concat();
+        for piece in [1, 2, 6, 7, 8, 300, stream.len()] {
+            let mut messages = Messages::default();
+            let mut tags = Vec::new();
+            for part in stream.chunks(piece) {
+                messages.take(part, |tag| tags.push(tag)).unwrap();
+            }
+            assert_eq!(tags, [1, 0xffff, 7], "pieces of {piece}");
+        }
+        let mut messages = Messages::default();
+        let mut count = 0;
+        messages.take(&stream[..306], |_| count += 1).unwrap();
+        assert_eq!(count, 1, "the second one is not whole");
+    }
+
+    #[test]
+    fn a_size_below_that_of_the_header_is_an_error() {
+        for size in [0_u32, 6] {
+            let mut bytes = message(1, 0);
+            bytes[..4].copy_from_slice(&size.to_le_bytes());
+            assert!(Messages::default().take(&bytes, |_| {}).is_err());
+        }
+    }
+
+    #[test]
+    fn the_oldest_request_decides() {
+        let now = Instant::now();
+        let mut requests = OpenRequests::default();
+        assert_eq!(requests.age(now), Duration::ZERO);
+        requests.sent.insert(1, now);
+        requests.sent.insert(2, now + Duration::from_secs(5));
+        let later = now + Duration::from_secs(7);
+        assert_eq!(requests.age(later), Duration::from_secs(7));
+        requests.sent.remove(&1);
+        assert_eq!(requests.age(later), Duration::from_secs(2));
+    }
+}

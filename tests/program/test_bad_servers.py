@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Servers of NFS, SMB, 9p and NBD that misbehave: in the middle of the data they fall silent,
+answer byte by byte, leave bytes out, send wrong lengths, or end; their disks are full, or fail.
+Every command ends with exit code 1 and names the server.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+
+from support import bad_servers, host, images, program, servers
+
+pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
+
+# What a request may take.
+SECONDS = 2
+SIZE = 12 << 20
+# Bytes before the trouble begins: more than a mount takes.
+GOOD = 3 << 20
+
+# These end within seconds; the clients of NFS and SMB take longer for others.
+QUICK = [("nfs", "silent"), ("nbd", "silent"), ("nbd", "lie"),
+         *(("9p", kind) for kind in bad_servers.KINDS)]
+CASES = [pytest.param(protocol, kind, marks=[] if (protocol, kind) in QUICK else pytest.mark.long)
+         for protocol in ("nfs", "smb", "9p", "nbd") for kind in bad_servers.KINDS]
+
+
+def make_data(path: str) -> str:
+    with open(path, "wb") as file:
+        file.write(os.urandom(SIZE))
+    return path
+
+
+@contextlib.contextmanager
+def nbd_disk(work: str, options=(), parameters=()):
+    """An NBD server, with a file system that has `large`."""
+    image = images.make(os.path.join(work, "disk.ext4"), "ext4", 64)
+    program.good("cp", make_data(os.path.join(work, "large")), f"{image}:/")
+    with servers.nbd(work, *options, "file", image, *parameters) as server:
+        yield servers.Share(server, "nbd://{}")
+
+
+@contextlib.contextmanager
+def server_of(protocol: str, work: str):
+    if protocol == "nbd":
+        with nbd_disk(work) as found:
+            yield found
+        return
+    with servers.share(protocol, work) as found:
+        make_data(os.path.join(found.server.export, "large"))
+        yield found
+
+
+@contextlib.contextmanager
+def bad_server(protocol: str, kind: str, work: str, good_bytes=GOOD):
+    """The name of its file system, and options for it."""
+    with server_of(protocol, work) as found:
+        with bad_servers.before(found.server.port, kind, good_bytes) as proxy:
+            yield found.name(proxy.port), ("--net", "host", *found.options)
+
+
+@pytest.mark.parametrize("protocol,kind", CASES)
+def test_reading(protocol, kind, work):
+    with bad_server(protocol, kind, work) as (name, options):
+        done = program.bad(*options, "--timeout", SECONDS, "cat", f"{name}:/large", mentions=[name])
+        if kind == "silent" and protocol != "smb":
+            assert f"{name}: the server has not answered within {SECONDS} s" in done.err, done
+
+
+@pytest.mark.parametrize("protocol,kind", CASES)
+def test_writing(protocol, kind, work):
+    data = make_data(os.path.join(work, "data"))
+    with bad_server(protocol, kind, work) as (name, options):
+        program.bad(*options, "--timeout", SECONDS, "cp", data, f"{name}:/new", mentions=[name])
+
+
+@pytest.mark.parametrize("protocol", ["nfs", "smb", "9p", "nbd"])
+def test_one_signal_ends_the_wait(protocol, work):
+    """Long before the limit of a request."""
+    with bad_server(protocol, "silent", work) as (name, options):
+        words = program.command(*options, "--timeout", 3600, "cat", f"{name}:/large")
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+            try:
+                reader.stdout.read(GOOD // 2)
+                reader.send_signal(signal.SIGTERM)
+                _, told = reader.communicate(timeout=300)
+            finally:
+                reader.kill()
+    assert reader.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), told
+    assert b"has not answered" not in told, told
+
+
+def test_a_mount_of_a_silent_server_returns_errors(work):
+    directory = os.path.join(work, "mounted")
+    os.mkdir(directory)
+    with bad_server("9p", "silent", work) as (name, options):
+        program.good(*options, "--timeout", SECONDS, "mount", name, directory)
+        try:
+            with open(os.path.join(directory, "large"), "rb") as file, pytest.raises(OSError):
+                while file.read(1 << 20):
+                    pass
+        finally:
+            program.run("umount", "--lazy", directory)
+
+
+@pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])
+def test_a_full_server(protocol, work):
+    data = make_data(os.path.join(work, "data"))
+    with host.mounted("mount", "-t", "tmpfs", "-o", "size=8M", "none") as small:
+        with servers.share(protocol, small) as found:
+            program.bad(*found.options, "--net", "host", "cp", data, f"{found.name()}:/",
+                        mentions=[found.name(), "no space"])
+
+
+@pytest.mark.parametrize("options,parameters,reason", [
+    (("--filter=error",), ("error-pwrite-rate=100%", "error=ENOSPC"), ""),
+    (("--filter=error",), ("error-pread-rate=100%",), ""), (("-r",), (), "read-only")])
+def test_a_disk_that_takes_no_data(options, parameters, reason, work):
+    data = make_data(os.path.join(work, "data"))
+    with nbd_disk(work, options, parameters) as found:
+        name = found.name()
+        program.bad("--net", "host", "cp", data, f"{name}:/", mentions=[name, reason])
