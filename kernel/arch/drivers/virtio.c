@@ -414,10 +414,13 @@ static struct ob_virtio *ob_virtio_take(u32 number)
 	return found;
 }
 
-/* False: a thread of the host that was stopped is in the middle of a frame. Blocks. */
+/*
+ * False: a thread of the host that was stopped is in the middle of a frame. A back-end in another
+ * process has ten seconds to answer that its queues have stopped. Blocks.
+ */
 static bool ob_virtio_stops(struct ob_virtio *virtio)
 {
-	u64 end = ob_patience_begin();
+	u64 end = ob_patience_begin() + 3 * OB_PATIENCE;
 
 	while (ob_host_virtio_reset(ob_host, virtio->number) == -EAGAIN) {
 		if (ob_patience_is_over(end))
