@@ -117,16 +117,18 @@ uint64_t ob_memory_default(void)
 static int choose_memory(struct ob_instance *instance, const struct ob_config *config,
 			 struct ob_boot_parameters *parameters)
 {
-	uint64_t host = memory_by_host(), cgroups = memory_by_cgroups(host);
 	uint64_t memory = config->memory, least = memory, most = ob_platform_memory_most();
+	uint64_t host = memory_by_host(), cgroups;
 
 	if (memory && memory < MEMORY_MINIMUM)
 		return fail(instance, -EINVAL,
 			    "memory is %llu bytes: use at least %llu MB, or 0 for a "
 			    "quarter of the host's",
 			    (unsigned long long)memory, MEMORY_MINIMUM >> 20);
-	instance->is_limited = !memory && cgroups < host;
+	instance->is_limited = false;
 	if (!memory) {
+		cgroups = memory_by_cgroups(host);
+		instance->is_limited = cgroups < host;
 		memory = instance->is_limited ? cgroups : host;
 		least = memory < MEMORY_DEFAULT_MINIMUM ? memory : MEMORY_DEFAULT_MINIMUM;
 	}

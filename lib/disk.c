@@ -159,9 +159,11 @@ static int explain(const struct ob_disk_config *config, int result)
 {
 	if (result >= 0)
 		return result;
-	return ob_error_set(OB_ERROR_DISK, result, "%s: %s",
-			    config->path ? config->path : "the disk of the program's operations",
-			    meaning(result));
+	if (!config->path)
+		return ob_error_set(OB_ERROR_DISK, result,
+				    "the disk of the program's operations: %s",
+				    result == -ENODEV ? meaning(result) : strerror(-result));
+	return ob_error_set(OB_ERROR_DISK, result, "%s: %s", config->path, meaning(result));
 }
 
 const char *ob_disk_error(void)

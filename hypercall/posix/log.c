@@ -6,7 +6,7 @@
  * file description. So each way to write has a flag of its own:
  *
  *	regular file		waits for the host's disk at most
- *	socket			MSG_DONTWAIT
+ *	socket			MSG_DONTWAIT; if a sandbox refuses sendmsg(2), as a pipe
  *	pipe, terminal		RWF_NOWAIT; if the host has none for them: O_NONBLOCK, on an
  *				open file description that exists for one line
  *
@@ -101,10 +101,13 @@ static ssize_t write_now(int fd, const struct iovec *parts, int count)
 
 	if (fstat(fd, &status))
 		return -1;
-	if (S_ISSOCK(status.st_mode))
-		return raw_sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-	if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode))
+	if (S_ISSOCK(status.st_mode)) {
+		written = raw_sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (written >= 0 || (errno != EPERM && errno != ENOSYS))
+			return written;
+	} else if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) {
 		return raw_writev(fd, parts, count);
+	}
 	/* The offset -1 is the file's own. */
 	written = raw_pwritev2(fd, parts, count, -1, RWF_NOWAIT);
 	if (written >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL))

@@ -123,19 +123,14 @@ bool ob_posix_patience_is_over(struct ob_host *host, uint64_t end)
 	return ob_host_clock_monotonic(host) >= end;
 }
 
-/* Somebody may set the wall clock, which the C library's call goes by: then it is called again. */
 bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t end)
 {
-	uint64_t now, until;
+	struct timespec until = { (time_t)(end / 1000000000), (long)(end % 1000000000) };
 	int before, error;
 
+	(void)host;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	do {
-		now = ob_host_clock_monotonic(host);
-		until = ob_host_clock_realtime(host) + (end > now ? end - now : 0);
-		error = pthread_timedjoin_np((pthread_t)thread, NULL, &(struct timespec){
-			(time_t)(until / 1000000000), (long)(until % 1000000000) });
-	} while (error && now < end);
+	error = pthread_clockjoin_np((pthread_t)thread, NULL, CLOCK_MONOTONIC, &until);
 	pthread_setcancelstate(before, NULL);
 	if (error)
 		pthread_detach((pthread_t)thread);

@@ -392,6 +392,16 @@ def test_all_threads_have_given_up_their_rights(image, work):
             assert int(thread[kind], 16) == 0, thread["Name"]
 
 
+def test_the_log_reaches_a_socket(image):
+    """As of a service whose standard error is the journal's. The sandbox refuses sendmsg(2)."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        done = subprocess.run(program.command("ls", f"{image}:/"), stdout=subprocess.PIPE,
+                              stderr=theirs, env=host.environment(OUTBOARD_LOG="info"), check=True)
+        ours.setblocking(False)
+        assert b"Linux version" in ours.recv(1 << 20) and b"lost+found" in done.stdout
+
+
 def test_what_the_starter_has_open_is_closed(image, work):
     """Code inside gets no file that this process was given besides the standard streams."""
     big, secret = os.path.join(work, "big"), os.path.join(work, "secret")

@@ -3,7 +3,7 @@
 //! the given files, and no control characters of their output on a terminal.
 //!
 //! What a tool prints on standard error reaches the user, also when the tool ends with success:
-//! [`Ended::remarks`] returns all lines but those of [`CHATTER`].
+//! [`Ended::remarks`] returns all lines but those of `CHATTER`.
 
 use crate::error::warn;
 use crate::error::{Error, Result};

@@ -194,12 +194,17 @@ int __wrap___request_module(bool wait, const char *format, ...)
 }
 
 /*
- * `names` are words with spaces between. Returns the first error, but loads the others. Blocks.
+ * `names` are words with spaces between. Returns the first error, but loads the others. Blocks: a
+ * boot that has waited too long leaves the caller here, and its names may be gone.
  */
-int ob_components_load(const char *names)
+int ob_components_load(const char *caller_names)
 {
+	char *copy = kstrdup(caller_names, GFP_KERNEL);
+	const char *names = copy;
 	int first = 0;
 
+	if (!copy)
+		return -ENOMEM;
 	while (*(names = skip_spaces(names))) {
 		size_t length = strcspn(names, " ");
 		struct ob_load load = { .parameters = "" };
@@ -213,6 +218,7 @@ int ob_components_load(const char *names)
 			first = error;
 		names += length;
 	}
+	kfree(copy);
 	return first;
 }
 

@@ -197,12 +197,16 @@ static bool ob_files_are_read_again(void)
 	return ob_refaults() - READ_ONCE(ob_grower.refaults) >= OB_RECYCLE_REFAULTS;
 }
 
-/* Whether reclaiming pages of files costs less than growing, as nobody will want them again. */
-static bool ob_can_recycle(gfp_t gfp)
+/*
+ * Whether reclaiming pages of files costs less than growing, as nobody will want them again. Large
+ * blocks are not made that way: reclaimed pages are single ones.
+ */
+static bool ob_can_recycle(gfp_t gfp, int order)
 {
 	unsigned long busy = ob_pages_to_write() + OB_RECYCLE_LEAST;
 
-	return !(gfp & __GFP_WRITE) && global_node_page_state(NR_INACTIVE_FILE) > busy &&
+	return order <= PAGE_ALLOC_COSTLY_ORDER && !(gfp & __GFP_WRITE) &&
+	       global_node_page_state(NR_INACTIVE_FILE) > busy &&
 	       (ob_always_recycles || !ob_files_are_read_again());
 }
 
@@ -212,7 +216,7 @@ void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_typ
 
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	if (!ob_can_grow() || ob_can_recycle(gfp))
+	if (!ob_can_grow() || ob_can_recycle(gfp, order))
 		__real_wakeup_kswapd(zone, gfp, order, highest);
 	else if (ob_is_low(zone, gfp, order, highest))
 		ob_grow_request();

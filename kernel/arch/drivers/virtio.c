@@ -443,6 +443,8 @@ int ob_virtio_remove(u32 number)
 			ob_host_virtio_start(ob_host, number, virtio->config_interrupt);
 		return -EBUSY;
 	}
+	/* The device answers no more: a driver that waits for it, under locks, must not. */
+	virtio_break_device(&virtio->device);
 	unregister_virtio_device(&virtio->device);
 	return 0;
 }
