@@ -68,15 +68,15 @@ fn is_near(wanted: &timespec, found: i64, rounding: u64) -> bool {
 /// Kinds of file systems (statfs), and the seconds since 1970 that they can store, if their drivers
 /// report any requested time until the inode is read again. All other drivers choose the nearest
 /// time that they can store.
-const UNCHECKED: [(i64, RangeInclusive<i64>); 4] = [
-    // HFS and HFS+: 32 bits.
-    (0x4244, 0..=u32::MAX as i64),
-    (0x482b, 0..=u32::MAX as i64),
+const UNCHECKED: [(i64, RangeInclusive<i64>); 2] = [
     // ntfs3: 64 bits of 100 nanoseconds.
     (0x7366_746e, -922_337_203_685..=922_337_203_684),
     // UDF: a year of 16 bits, and no year 0.
     (0x1501_3346, -62_135_596_800..=2_005_949_145_599),
 ];
+
+/// Kinds that store 32 bits of the seconds, whatever they are: HFS and HFS+.
+const WRAPPING: [i64; 2] = [0x4244, 0x482b];
 
 /// The seconds that a remount will show for a file that reports `found` now; `None`: other ones.
 /// `kind`: the type of its file system, if that is known.
@@ -88,6 +88,9 @@ pub fn stored(found: i64, kind: impl FnOnce() -> Option<i64>) -> Option<i64> {
     let Some(kind) = kind() else {
         return Some(found);
     };
+    if WRAPPING.contains(&kind) {
+        return Some(found.rem_euclid(1 << 32));
+    }
     let mut lossy = UNCHECKED.iter().filter(|(other, _)| *other == kind);
     match lossy.next() {
         Some((_, range)) if !range.contains(&found) => None,
@@ -185,10 +188,11 @@ mod tests {
 
     #[test]
     fn drivers_report_times_that_they_cannot_store() {
-        let [hfs, _, ntfs, udf] = UNCHECKED.map(|(kind, _)| kind);
+        let hfs = || Some(WRAPPING[0]);
+        assert_eq!(stored(-1, hfs), Some((1 << 32) - 1));
+        assert_eq!(stored(1 << 32, hfs), Some(0));
+        let [ntfs, udf] = UNCHECKED.map(|(kind, _)| kind);
         for (kind, good, bad) in [
-            (hfs, 1, -1),
-            (hfs, (1 << 32) - 1, 1 << 32),
             (ntfs, -11_644_473_601, -922_337_203_686),
             (ntfs, 900_000_000_000, 1_000_000_000_000),
             (udf, -1, -62_135_596_801),
