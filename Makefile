@@ -93,7 +93,7 @@ check-clang: library
 	@$(BUILD)/check-clang.sh
 
 clean:
-	rm -rf out
+	rm -rf "$$(readlink -f out)" out
 
 help:
 	@$(BUILD)/help.sh

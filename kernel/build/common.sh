@@ -36,6 +36,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
+# What make and Linux's build accept in paths.
+PLAIN_PATH='^[[:alnum:]_/.,+@%=~-]*$'
 
 say() {
 	printf 'outboard: %s\n' "$*"
@@ -45,6 +47,35 @@ fail() {
 	printf 'outboard: %s\n' "$*" >&2
 	exit 1
 }
+
+# Linux's build and make refuse paths with blanks and colons. Below such a path, out/ is a link to a
+# directory of the user's cache, and the build finds the checkout by a link in there.
+build_elsewhere() {
+	local checkout=$REPO elsewhere
+	elsewhere=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/outboard-build
+	elsewhere+=/$(sha256sum <<<"$checkout" | head -c 16)
+	[[ $elsewhere =~ $PLAIN_PATH ]] ||
+		fail "cannot build in $checkout or in $elsewhere: both paths have characters that" \
+			"make refuses; set XDG_CACHE_HOME to a directory without them"
+	[ ! -d "$OUT" ] || [ -L "$OUT" ] || fail "$OUT is in the way: remove it"
+	if ! [ "$OUT" -ef "$elsewhere" ] || [ ! -L "$elsewhere/checkout" ]; then
+		mkdir -p "$elsewhere"
+		ln -sfn "$checkout" "$elsewhere/checkout"
+		ln -sfn "$elsewhere" "$OUT"
+	fi
+	OUT=$elsewhere
+	REPO=$elsewhere/checkout
+	# shellcheck disable=SC2034 # the scripts that source this file use these
+	{
+		BUILD=$REPO/kernel/build
+		ARCH_LINK=../../../checkout/kernel/arch
+	}
+}
+
+# The link to our part of the kernel, in the directory arch of the copy of Linux's source.
+# shellcheck disable=SC2034 # source.sh uses it
+ARCH_LINK=../../../../kernel/arch
+[[ $REPO =~ $PLAIN_PATH ]] || build_elsewhere
 
 case $PROFILE in
 base | vfs | net | full) ;;

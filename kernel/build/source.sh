@@ -40,7 +40,7 @@ patchlevel=$(sed -n 's/^PATCHLEVEL *= *//p' "$temporary/Makefile" 2>/dev/null ||
 	fail "$original has been built in (it has a .config): run 'make mrproper' in it," \
 		"or give a clean copy"
 
-ln -s ../../../../kernel/arch "$temporary/arch/outboard"
+ln -s "$ARCH_LINK" "$temporary/arch/outboard"
 chmod 755 "$temporary"
 mv "$temporary" "$TREE"
 trap - EXIT
