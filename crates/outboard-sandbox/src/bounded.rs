@@ -3,15 +3,17 @@
 //! thousands of one reason. The first ones are printed, the others are counted, and
 //! [`print_rest`] prints the count at the end of a command.
 
-use crate::failure::ErrorKind;
+use crate::failure::{self, ErrorKind};
 use crate::format;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most failures of one reason that are printed.
 pub const SHOWN: u64 = 20;
-/// Most reasons. The failures of all further reasons count as those of one.
-const REASONS: usize = 256;
+/// Most texts of one kind and errno: a text may name files. All further ones count as one, so they
+/// never hide failures of another kind or errno.
+const TEXTS: usize = 32;
 
 /// The reason of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +51,20 @@ impl FailureReason {
             text: end.to_owned(),
         }
     }
+
+    /// Whether both are of one kind and errno.
+    fn is_like(&self, other: &Self) -> bool {
+        (self.kind, self.errno) == (other.kind, other.errno)
+    }
+
+    /// The reason of all failures of its kind and errno.
+    fn without_text(self) -> Self {
+        let text = match self.errno {
+            Some(number) => failure::reason(&io::Error::from_raw_os_error(number)),
+            None => format!("other reasons ({})", self.kind),
+        };
+        Self { text, ..self }
+    }
 }
 
 /// Counts a failure. Returns whether it is to be printed.
@@ -57,9 +73,11 @@ pub(crate) fn admits(reason: FailureReason) -> bool {
 }
 
 fn count(tallies: &mut BTreeMap<FailureReason, u64>, reason: FailureReason) -> bool {
-    let reason = match tallies.len() < REASONS || tallies.contains_key(&reason) {
+    let known = tallies.contains_key(&reason);
+    let alike = || tallies.keys().filter(|known| known.is_like(&reason));
+    let reason = match known || alike().count() < TEXTS {
         true => reason,
-        false => FailureReason::new(ErrorKind::Other, None, None, "other reasons"),
+        false => reason.without_text(),
     };
     let count = tallies.entry(reason).or_default();
     *count += 1;
@@ -127,7 +145,21 @@ mod tests {
             let reason = FailureReason::new(ErrorKind::Other, None, None, &text);
             count(&mut tallies, reason)
         });
-        assert_eq!(shown.count() as u64, REASONS as u64 + SHOWN);
-        assert!(tallies.len() <= REASONS + 1);
+        assert_eq!(shown.count() as u64, TEXTS as u64 + SHOWN);
+        assert!(tallies.len() <= TEXTS + 1);
+        // They hide no failure of another kind or errno.
+        for errno in [libc::EIO, libc::ENOSPC] {
+            let shown = (0..100).filter(|_| count(&mut tallies, failed("d.img:/c", errno)));
+            assert_eq!(shown.count() as u64, SHOWN);
+        }
+        let lines = rest(&mut tallies);
+        for text in [
+            "other reasons (other)",
+            "Input/output error",
+            "No space left on device",
+        ] {
+            let found = lines.iter().filter(|line| line.ends_with(text));
+            assert_eq!(found.count(), 1, "{lines:?}");
+        }
     }
 }

@@ -47,39 +47,29 @@ impl Origin {
 /// The error that `source` has the same copy as `first`.
 fn refusal(source: &str, first: &[u8]) -> io::Error {
     let first = escaped(first);
-    let text =
-        format!("{source} would overwrite {first}, which this command has just written there");
+    // Without a name behind the colon: a reason that many failures have.
+    let text = format!("{source} would overwrite {first}: this command has just written that file");
     Failure::new(ErrorKind::AlreadyExists, text).into()
 }
 
 /// A file: kernel, device and inode.
 type FileKey = (System, u64, u64);
 
-/// A source, and its path.
-type KnownSource = (FileKey, Vec<u8>);
-
 /// Existing files with several names whose contents the command has overwritten: device and inode
 /// of each, and the source of its contents.
 #[derive(Default)]
-pub struct OverwrittenLinks(Mutex<HashMap<(u64, u64), KnownSource>>);
+pub struct OverwrittenLinks(Mutex<HashMap<(u64, u64), FileKey>>);
 
 impl OverwrittenLinks {
-    /// Checks that the file `old` may get the contents of `source` by another of its names.
-    /// `path`: of the source.
-    pub fn check(&self, old: &libc::stat, source: FileKey, path: Vec<u8>) -> io::Result<()> {
+    /// Whether the file `old` has got the contents of another source by another of its names. If
+    /// not, it is about to get those of `source`.
+    pub fn has_other(&self, old: &libc::stat, source: FileKey) -> bool {
         if old.st_nlink < 2 {
-            return Ok(());
+            return false;
         }
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match written.get(&(old.st_dev, old.st_ino)) {
-            Some((first, first_path)) if *first != source => {
-                Err(refusal(&escaped(&path), first_path))
-            }
-            _ => {
-                written.insert((old.st_dev, old.st_ino), (source, path));
-                Ok(())
-            }
-        }
+        let first = written.entry((old.st_dev, old.st_ino));
+        *first.or_insert_with(|| source.clone()) != source
     }
 }
 
@@ -95,6 +85,59 @@ struct State {
     claimed: HashMap<CString, Claimed>,
     /// The names that were there before, but those of files that another name has overwritten.
     before: HashSet<CString>,
+    /// All of them without case, once a name is looked up by its file.
+    folded: Option<HashMap<String, Vec<CString>>>,
+}
+
+fn fold(name: &CStr) -> String {
+    String::from_utf8_lossy(name.to_bytes()).to_lowercase()
+}
+
+fn add_folded(folded: &mut HashMap<String, Vec<CString>>, name: &CString) {
+    let alike = folded.entry(fold(name)).or_default();
+    if !alike.contains(name) {
+        alike.push(name.clone());
+    }
+}
+
+/// An earlier name of a file.
+enum EarlierName {
+    /// The path of the source that has made the file.
+    Claimed(Vec<u8>),
+    Before(CString),
+}
+
+impl State {
+    /// Names that differ from `name` in case at most.
+    fn alike(&mut self, name: &CStr) -> Vec<CString> {
+        let folded = self.folded.get_or_insert_with(|| {
+            let mut folded = HashMap::new();
+            let names = self.before.iter().chain(self.claimed.keys());
+            names.for_each(|name| add_folded(&mut folded, name));
+            folded
+        });
+        folded.get(&fold(name)).cloned().unwrap_or_default()
+    }
+
+    /// The earlier name for which `is_it` holds. A call of `is_it` is slow: names that differ from
+    /// `name` in case are tried first.
+    fn find(&mut self, name: &CStr, is_it: impl Fn(&CString) -> bool) -> Option<EarlierName> {
+        let alike = self.alike(name);
+        let alike: Vec<&CString> = alike.iter().filter(|name| is_it(name)).collect();
+        let claimed = |name: &CString| {
+            let claimed = self.claimed.get(name)?;
+            Some(EarlierName::Claimed(claimed.origin.path(name)))
+        };
+        let before = |name: &CString| {
+            let name = self.before.get(name)?;
+            Some(EarlierName::Before(name.clone()))
+        };
+        let first = || alike.iter().find_map(|name| claimed(name));
+        let second = || alike.iter().find_map(|name| before(name));
+        let third = || claimed(self.claimed.keys().find(|name| is_it(name))?);
+        let fourth = || before(self.before.iter().find(|name| is_it(name))?);
+        first().or_else(second).or_else(third).or_else(fourth)
+    }
 }
 
 /// How the command has met a directory.
@@ -162,6 +205,9 @@ impl MadeNames {
                 inside: None,
             };
             state.claimed.insert(name.to_owned(), claimed);
+            if let Some(folded) = &mut state.folded {
+                add_folded(folded, &name.to_owned());
+            }
         }
         Claim {
             names: self,
@@ -215,20 +261,21 @@ impl Claim<'_> {
             found.is_ok_and(|found| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino))
         };
         let other = |name: &CString| name.as_c_str() != self.name && is_it(name);
-        if let Some((name, first)) = state.claimed.iter().find(|(name, _)| other(name)) {
-            return Err(self.refuse(&first.origin.path(name)));
+        match state.find(self.name, other) {
+            Some(EarlierName::Claimed(first)) => Err(self.refuse(&first)),
+            Some(EarlierName::Before(old)) => {
+                state.before.remove(&old);
+                *self.taken.borrow_mut() = Some(old);
+                Ok(())
+            }
+            None => {
+                let text = format!(
+                    "{} would overwrite another file: it was not there when this command began",
+                    self.source()
+                );
+                Err(Failure::new(ErrorKind::AlreadyExists, text).into())
+            }
         }
-        let old = state.before.iter().find(|name| is_it(name)).cloned();
-        let Some(old) = old else {
-            let text = format!(
-                "{} would overwrite a file that was not there when this command began",
-                self.source()
-            );
-            return Err(Failure::new(ErrorKind::AlreadyExists, text).into());
-        };
-        state.before.remove(&old);
-        *self.taken.borrow_mut() = Some(old);
-        Ok(())
     }
 
     fn source(&self) -> String {
@@ -375,7 +422,27 @@ mod tests {
         fs::hard_link(work.path().join("a"), work.path().join("b")).unwrap();
         let old = open(work.path()).stat_at(c"a", 0).unwrap();
         let overwritten = OverwrittenLinks::default();
-        let check = |inode| overwritten.check(&old, (System::Host, 1, inode), b"path".to_vec());
-        assert!(check(1).is_ok() && check(1).is_ok() && check(2).is_err());
+        let has_other = |inode| overwritten.has_other(&old, (System::Host, 1, inode));
+        assert_eq!([1, 1, 2, 1].map(has_other), [false, false, true, false]);
+    }
+
+    #[test]
+    fn names_that_differ_in_case_are_tried_first() {
+        let name = |index: usize| CString::new(format!("n{index}")).unwrap();
+        let mut state = State {
+            before: (0..1000).map(name).collect(),
+            ..State::default()
+        };
+        let tried = Cell::new(0);
+        for index in 0..1000 {
+            let found = state.find(&CString::new(format!("N{index}")).unwrap(), |tested| {
+                tried.set(tried.get() + 1);
+                *tested == name(index)
+            });
+            assert!(matches!(found, Some(EarlierName::Before(old)) if old == name(index)));
+        }
+        assert_eq!(tried.get(), 1000);
+        // Other names are found nevertheless.
+        assert!(state.find(c"other", |tested| *tested == name(7)).is_some());
     }
 }

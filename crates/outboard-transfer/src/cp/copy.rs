@@ -229,13 +229,13 @@ impl<'a> Copier<'a> {
 
     /// Creates a file under a name, and replaces an existing file of that name that `allowed` lets
     /// go, but no directory.
-    fn replacing(
+    fn replacing<T>(
         &self,
         directory: &Fd,
         claim: &Claim,
         allowed: impl Fn() -> Overwrite,
-        make: impl Fn() -> io::Result<()>,
-    ) -> io::Result<()> {
+        make: impl Fn() -> io::Result<T>,
+    ) -> io::Result<T> {
         match make() {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 claim.check_existing(directory)?;
@@ -246,6 +246,13 @@ impl<'a> Copier<'a> {
             }
             other => other,
         }
+    }
+
+    /// Whether a copy of the file `source` takes the name of the existing file `old`, and leaves
+    /// the file to its other names. Two files of the source must not become one that way.
+    fn parts(&self, old: &libc::stat, source: links::Key) -> bool {
+        let linked = kind(old) == libc::S_IFREG && old.st_nlink > 1;
+        linked && (self.options.archive() || self.overwritten.has_other(old, source))
     }
 
     /// Opens and empties a file for the contents of `source`. `mode`: permissions to set before its
@@ -320,7 +327,7 @@ impl Worker<'_> {
             Err(CopyFailure::Stays) => {}
             Err(CopyFailure::Stopped) => {}
             Err(CopyFailure::Same) => report.fail(format!(
-                "{} and its copy would be the same file",
+                "cannot copy {}: its copy would be the same file",
                 item.shown()
             )),
             Err(CopyFailure::Reading(error)) => {
@@ -517,7 +524,9 @@ impl Worker<'_> {
             }
             Err(_) => {
                 let copy = copier.operand_of(&item.directory.path_of(item.new_name()));
-                let text = format!("{} has only a part of {} now", escaped(&copy), item.shown());
+                let (source, shown) = (item.shown(), escaped(&copy));
+                let text =
+                    format!("cannot end copying {source}: {shown} has only a part of it now");
                 let failure = failure::Failure::new(ErrorKind::Other, text).with_path(copy);
                 copier.report.fail(failure);
             }
@@ -688,7 +697,7 @@ fn replaced() -> io::Error {
 
 /// Creates the copy of a regular file, or opens and empties the existing file. Returns whether the
 /// copy was created. Symbolic links of that name are replaced, never written through; so are
-/// devices and FIFOs in recursive copies.
+/// devices and FIFOs in recursive copies, and files that keep other names ([`Copier::parts`]).
 fn create(
     copier: &Copier,
     item: &Item,
@@ -734,14 +743,14 @@ fn create(
             let removed = directory.unlink_at(name, 0);
             removed.and_then(|()| make()).map(|file| (file, true))
         }
-        _ => copier
-            .overwritten
-            .check(&old, item.key(stat), item.directory.raw_path_of(&item.name))
-            .and_then(|()| {
-                let mode = options.keeps().then_some(mode);
-                copier.overwrite(directory, name, source, mode)
-            })
-            .map(|file| (file, false)),
+        _ if copier.parts(&old, item.key(stat)) => copier
+            .replacing(directory, claim, || copier.allowed(Some(source)), make)
+            .map(|file| (file, true)),
+        _ => {
+            let mode = options.keeps().then_some(mode);
+            let opened = copier.overwrite(directory, name, source, mode);
+            opened.map(|file| (file, false))
+        }
     }
     .map_err(CopyFailure::Writing)
 }

@@ -32,7 +32,6 @@ use outboard_volume::address::Place;
 use outboard_volume::destination::UsedFiles;
 use outboard_volume::session::{Session, TreeId};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -311,15 +310,7 @@ impl Way<'_> {
         );
         let mut sources = Sources::new(&copier);
         let made = self.made_names()?;
-        let mut operands = HashSet::new();
         for source in &self.sources {
-            if !operands.insert(source.place.operand()) {
-                warn(format!(
-                    "note: {} is named more than once, and copied once",
-                    source.place.shown()
-                ));
-                continue;
-            }
             let added = add_source(&mut sources, source, target, &made, self.destination);
             if let Err(error) = added {
                 report.fail_known(error)?;
@@ -506,6 +497,13 @@ fn add_source<'a>(
         &path,
     );
     if sources.excludes(&top, &name) {
+        return Ok(());
+    }
+    let key = (top.source.system().clone(), stat.st_dev, stat.st_ino);
+    if !sources.is_new(key, into.as_deref()) {
+        warn(format!(
+            "note: {shown} is named more than once, and copied once"
+        ));
         return Ok(());
     }
     if directory {

@@ -8,6 +8,7 @@
 use super::copy::{Copier, Item, Worker};
 use super::directory::{release, CopiedDirectory};
 use super::following::{check_end, follow, with_hint, Followed};
+use super::links::Key;
 use super::queue::Queue;
 use super::Options;
 use crate::hidden::check_key;
@@ -59,16 +60,25 @@ impl RoundNames {
     /// Adds a name; `None`: the contents of a directory. Returns whether this copy may meet an
     /// earlier one in one file. A guess: file systems may also take other names for one.
     pub fn may_meet(&mut self, name: Option<&CStr>) -> bool {
-        let name = name.filter(|name| !name.to_bytes().contains(&b'~'));
-        let Some(name) = name else {
+        let name = name.map(|name| String::from_utf8_lossy(name.to_bytes()));
+        let name = name.as_ref().map(|name| name.trim_end_matches(['.', ' ']));
+        let Some(name) = name.filter(|name| !is_short(name)) else {
             let meets = self.meets_all || !self.names.is_empty();
             self.meets_all = true;
             return meets;
         };
-        let name = String::from_utf8_lossy(name.to_bytes()).to_lowercase();
-        let name = name.trim_end_matches(['.', ' ']);
-        !self.names.insert(name.to_owned()) || self.meets_all
+        !self.names.insert(name.to_lowercase()) || self.meets_all
     }
+}
+
+/// Whether a name looks like the short name that FAT gives to a file with a long one, as in
+/// `LONGNA~1.TXT`.
+fn is_short(name: &str) -> bool {
+    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
+    let start = stem.trim_end_matches(|character: char| character.is_ascii_digit());
+    let has_number = start.len() < stem.len() && start.ends_with('~');
+    let fits = stem.chars().count() <= 8 && extension.chars().count() <= 3;
+    has_number && fits && !extension.contains('.')
 }
 
 /// The sources of a copy. Those that may meet are copied one after the other, so that the first
@@ -76,6 +86,8 @@ impl RoundNames {
 pub struct Sources<'a> {
     copier: &'a Copier<'a>,
     rounds: Vec<Round<'a>>,
+    /// The files among them, and the names of their copies.
+    known: HashSet<(Key, Option<CString>)>,
 }
 
 impl<'a> Sources<'a> {
@@ -83,6 +95,7 @@ impl<'a> Sources<'a> {
         Self {
             copier,
             rounds: vec![Round::default()],
+            known: HashSet::new(),
         }
     }
 
@@ -103,6 +116,11 @@ impl<'a> Sources<'a> {
 
     pub fn excludes(&self, directory: &CopiedDirectory, name: &CStr) -> bool {
         directory.excludes(self.copier, name)
+    }
+
+    /// Whether no earlier source is the same file with the same name of the copy.
+    pub fn is_new(&mut self, key: Key, new_name: Option<&CStr>) -> bool {
+        self.known.insert((key, new_name.map(CStr::to_owned)))
     }
 
     /// Adds a directory in `top`. Without a new name its contents go into the target itself.
@@ -396,5 +414,45 @@ fn look(
             })
         }
         _ => Ok(ResolvedName::File(None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_may_be_short_names() {
+        for name in ["LONGNA~1.TXT", "a~12", "~1.c", "a~1."] {
+            assert!(is_short(name), "{name}");
+        }
+        for name in [
+            "f1.c~",
+            "a~",
+            "~",
+            "1",
+            "a~1b",
+            "a.b~1",
+            "longname~1",
+            "a~1.html",
+            "a~1.b.c",
+        ] {
+            assert!(!is_short(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn sources_that_may_meet() {
+        let mut names = RoundNames::default();
+        let may_meet = [
+            c"a~",
+            c"b.c~",
+            c"A~.",
+            c"longname.txt",
+            c"LONGNA~1.TXT",
+            c"d",
+        ]
+        .map(|name| names.may_meet(Some(name)));
+        assert_eq!(may_meet, [false, false, true, false, true, true]);
     }
 }
