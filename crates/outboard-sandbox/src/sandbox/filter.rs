@@ -6,7 +6,7 @@ use super::SocketCalls;
 use seccompiler::{
     apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
     SeccompCmpArgLen::{Dword, Qword},
-    SeccompCmpOp::{Eq, MaskedEq},
+    SeccompCmpOp::{Eq, MaskedEq, Ne},
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 use std::collections::BTreeMap;
@@ -235,6 +235,30 @@ const NOT_FOR_PROGRAMS: &[i64] = &[
     libc::SYS_setdomainname,
     libc::SYS_vhangup,
     libc::SYS_acct,
+    // Objects and processes of others.
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+];
+
+/// Calls whose first argument is a process: a tool may make them for itself alone, as 0.
+const ON_PROCESSES: &[i64] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
 ];
 
 /// Allowed ioctls on terminals, disks and files of the host. Not TIOCSTI, which types on the user's
@@ -277,19 +301,32 @@ const DESCRIPTORS: &[i32] = &[
 ];
 
 /// The bit in numbers of x32 system calls, if the host has them.
-const X32: i64 = 0x4000_0000;
-/// Forbidden x32 calls with numbers of their own: rt_sigqueueinfo, ptrace, kexec_load,
-/// rt_tgsigqueueinfo, process_vm_readv, process_vm_writev.
-const X32_OWN: &[i64] = &[524, 521, 528, 536, 539, 540];
+const X32: u32 = 0x4000_0000;
 
-/// Ioctls that type on the user's terminal, and those that stop or change a whole file system.
-const NOT_FOR_FILES: &[u64] = &[
-    libc::TIOCSTI,
-    libc::TIOCLINUX,
-    0xc004_5877, // FIFREEZE
-    0xc004_5878, // FITHAW
-    0xc018_5879, // FITRIM
+/// Ioctls that type on the user's terminal.
+const TYPING: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX];
+
+/// The only ioctls of tools that pack a tree. Root's capability for attributes permits many on
+/// files that are open to be read: they stop or resize a whole file system, or delete parts of it.
+const PACKING: &[u64] = &[
+    libc::TCGETS,
+    libc::TCGETS2,
+    libc::TIOCGWINSZ,
+    libc::FIONREAD,
+    libc::FIOCLEX,
+    0x1260,      // BLKGETSIZE
+    0x8008_1272, // BLKGETSIZE64
+    0x1268,      // BLKSSZGET
+    0x127b,      // BLKPBSZGET
+    0x125e,      // BLKROGET
+    0x127c,      // BLKDISCARDZEROES
+    0xc020_660b, // FS_IOC_FIEMAP
+    0x8008_6601, // FS_IOC_GETFLAGS
 ];
+
+/// Advice to madvise(2) that takes memory from the host: MADV_HWPOISON and MADV_SOFT_OFFLINE.
+const POISON: &[u64] = &[100, 101];
+
 /// Flags of clone(2) that make namespaces.
 const NAMESPACES: &[i32] = &[
     libc::CLONE_NEWUSER,
@@ -309,6 +346,13 @@ fn rule(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
 fn with_argument(number: u8, values: &[u64]) -> Result<Vec<SeccompRule>> {
     let one = |&value| rule(vec![SeccompCondition::new(number, Dword, Eq, value)?]);
     values.iter().map(one).collect()
+}
+
+/// Calls that are refused if an argument has none of some values.
+fn without_argument(number: u8, values: &[u64]) -> Result<Vec<SeccompRule>> {
+    let one = |&value| Ok(SeccompCondition::new(number, Dword, Ne, value)?);
+    let others = values.iter().map(one).collect::<Result<Vec<_>>>()?;
+    Ok(vec![rule(others)?])
 }
 
 /// New mappings are private: no limit counts shared memory.
@@ -516,8 +560,9 @@ pub fn apply(sockets: SocketCalls) -> Result<()> {
     apply_filter(&without_clone3()?)
 }
 
-/// The filter for programs: only calls that are known to be needless are forbidden.
-fn for_programs() -> Result<BpfProgram> {
+/// The filter for programs: only calls that are known to be needless are forbidden, and all x32
+/// calls. `packs`: the program may have the capability for attributes.
+fn for_programs(packs: bool) -> Result<BpfProgram> {
     let apart = |&flag: &i32| {
         let flag = flag as u64;
         rule(vec![SeccompCondition::new(0, Qword, MaskedEq(flag), flag)?])
@@ -528,19 +573,34 @@ fn for_programs() -> Result<BpfProgram> {
         .map(|&call| (call, Vec::new()))
         .collect();
     rules.insert(libc::SYS_clone, apart);
-    rules.insert(libc::SYS_ioctl, with_argument(1, NOT_FOR_FILES)?);
+    let controls = match packs {
+        true => without_argument(1, PACKING)?,
+        false => with_argument(1, TYPING)?,
+    };
+    rules.insert(libc::SYS_ioctl, controls);
+    rules.insert(libc::SYS_madvise, with_argument(2, POISON)?);
     rules.insert(libc::SYS_socketpair, datagrams()?);
-    let short = |(call, rules): (&i64, &Vec<SeccompRule>)| (call | X32, rules.clone());
-    let mut others: Rules = rules.iter().map(short).collect();
-    others.extend(X32_OWN.iter().map(|own| (own | X32, Vec::new())));
-    rules.append(&mut others);
+    for &call in ON_PROCESSES {
+        rules.insert(call, without_argument(0, &[0])?);
+    }
     let refused = SeccompAction::Errno(libc::EPERM as u32);
-    program(rules, SeccompAction::Allow, refused)
+    let mut whole = vec![
+        load(NUMBER),
+        jump(libc::BPF_JGE, X32, 0, 1),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            u32::from(refused.clone()),
+        ),
+    ];
+    whole.extend(program(rules, SeccompAction::Allow, refused)?);
+    Ok(whole)
 }
 
-/// Filters the calling thread and the programs that it starts.
-pub fn apply_to_programs() -> Result<()> {
-    apply_filter(&for_programs()?)?;
+/// Filters the calling thread and the programs that it starts. `packs`: they pack a tree.
+pub fn apply_to_programs(packs: bool) -> Result<()> {
+    apply_filter(&for_programs(packs)?)?;
     apply_filter(&without_clone3()?)
 }
 
@@ -639,10 +699,7 @@ mod tests {
             let list = program(wanted.clone(), refused, SeccompAction::Allow).unwrap();
             let filter = allow_only(wanted).unwrap();
             for architecture in [ARCHITECTURE_X86_64, 0x4000_0003] {
-                for number in (0..600)
-                    .chain(X32 as u32..X32 as u32 + 600)
-                    .chain([u32::MAX])
-                {
+                for number in (0..600).chain(X32..X32 + 600).chain([u32::MAX]) {
                     let got = run(&filter, architecture, number).0;
                     assert_eq!(got, run(&list, architecture, number).0, "{number}");
                 }
@@ -665,29 +722,65 @@ mod tests {
     fn tools_may_make_no_call_of_the_list() {
         let list = include_str!("../../../../tests/program/sandbox/refused_calls.txt");
         let names: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
-        let filter = for_programs().unwrap();
-        let refuses = |number: u32, arguments: &[u64]| {
-            run_with(&filter, ARCHITECTURE_X86_64, number, arguments).0 == REFUSED
-        };
-        for name in &names {
-            assert!(refuses(number(name), &[]), "{name}");
-            assert!(refuses(number(name) | X32 as u32, &[]), "x32 {name}");
-        }
         assert_eq!(names.len(), NOT_FOR_PROGRAMS.len());
-        for own in [521, 524, 528, 536, 539, 540] {
-            assert!(refuses(own | X32 as u32, &[]), "x32 {own}");
+        for packs in [false, true] {
+            let filter = for_programs(packs).unwrap();
+            let refuses = |number: u32, arguments: &[u64]| {
+                run_with(&filter, ARCHITECTURE_X86_64, number, arguments).0 == REFUSED
+            };
+            for name in &names {
+                assert!(refuses(number(name), &[]), "{name}");
+            }
+            for x32 in 0..600 {
+                assert!(refuses(x32 | X32, &[]), "x32 {x32}");
+            }
+            for request in [libc::TIOCSTI, libc::TIOCLINUX] {
+                assert!(refuses(number("ioctl"), &[0, request]), "{request:#x}");
+            }
+            for space in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID] {
+                assert!(refuses(number("clone"), &[space as u64 | 17]));
+            }
+            let datagrams = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64];
+            assert!(refuses(number("socketpair"), &datagrams));
+            for name in ["prlimit64", "sched_setaffinity", "sched_setscheduler"] {
+                assert!(refuses(number(name), &[1]) && !refuses(number(name), &[0]));
+            }
+            for (name, arguments) in [
+                ("ioctl", [0, libc::TCGETS, 0]),
+                ("clone", [17, 0, 0]),
+                ("madvise", [0, 0, libc::MADV_DONTNEED as u64]),
+                ("read", [0, 0, 0]),
+            ] {
+                assert!(!refuses(number(name), &arguments), "{name}");
+            }
+            assert!(refuses(number("madvise"), &[0, 0, 100]));
         }
-        let freeze = 0xc004_5877;
-        for request in [libc::TIOCSTI, libc::TIOCLINUX, freeze] {
-            assert!(refuses(number("ioctl"), &[0, request]), "{request:#x}");
+    }
+
+    /// They may have a capability that permits more.
+    #[test]
+    fn packing_tools_have_few_ioctls() {
+        let result = |packs, request| {
+            let filter = for_programs(packs).unwrap();
+            run_with(&filter, ARCHITECTURE_X86_64, number("ioctl"), &[3, request]).0
+        };
+        for request in [
+            0x8004_587d, // EXT4_IOC_SHUTDOWN, XFS_IOC_GOINGDOWN
+            0x4008_6610, // EXT4_IOC_RESIZE_FS
+            0x6611,      // EXT4_IOC_SWAP_BOOT
+            0xc004_5877, // FIFREEZE
+            0x4008_6602, // FS_IOC_SETFLAGS
+            0x5000_940f, // BTRFS_IOC_SNAP_DESTROY
+            0x5000_9403, // BTRFS_IOC_RESIZE
+        ] {
+            assert_eq!(result(true, request), REFUSED, "{request:#x}");
+            assert_eq!(result(false, request), libc::SECCOMP_RET_ALLOW);
         }
-        for space in [libc::CLONE_NEWUSER, libc::CLONE_NEWNS, libc::CLONE_NEWPID] {
-            assert!(refuses(number("clone"), &[space as u64 | 17]));
-        }
-        let datagrams = [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64];
-        assert!(refuses(number("socketpair"), &datagrams));
-        for (name, arguments) in [("ioctl", [0, libc::TCGETS]), ("clone", [17, 0])] {
-            assert!(!refuses(number(name), &arguments), "{name}");
+        for &request in PACKING {
+            // The host looks at the lower half only.
+            for request in [request, request | 1 << 32] {
+                assert_eq!(result(true, request), libc::SECCOMP_RET_ALLOW);
+            }
         }
     }
 

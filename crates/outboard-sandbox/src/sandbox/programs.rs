@@ -39,7 +39,8 @@ pub struct ProgramFiles {
     pub reads: Vec<PathBuf>,
     /// Files to change; of directories everything below.
     pub writes: Vec<PathBuf>,
-    /// Run by root, the program reads attributes that other users do not even see.
+    /// Run by root, the program reads attributes that other users do not even see. The capability
+    /// for that permits more: the program has fewer system calls.
     pub attributes: bool,
 }
 
@@ -71,7 +72,7 @@ fn restrict(files: &ProgramFiles) -> Result<RulesetStatus, RulesetError> {
 pub fn shut_in(files: &ProgramFiles) -> io::Result<bool> {
     let status = restrict(files).map_err(io::Error::other)?;
     rights::drop_all_but_files(files.attributes).map_err(io::Error::other)?;
-    match filter::apply_to_programs() {
+    match filter::apply_to_programs(files.attributes) {
         Err(error) if !filter::is_missing(&error) => return Err(io::Error::other(error)),
         _ => {}
     }
