@@ -4,6 +4,7 @@
 
 use crate::cp::{copy_exactly, Changes, CopyJob, Keep, Options};
 use crate::exclusion::Exclusion;
+use crate::hidden::HiddenFinder;
 use crate::report::{Progress, Report};
 use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput as Archive, PackSource};
@@ -190,6 +191,7 @@ impl Transfer {
                 interrupt,
                 report,
                 names: None,
+                hidden: &HiddenFinder::default(),
                 operand: None,
             };
             let used = of_open_volumes();

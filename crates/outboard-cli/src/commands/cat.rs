@@ -39,10 +39,11 @@ pub fn run(options: &CatArgs, session: &mut Session) -> Result<()> {
     let sources = find_sources(options, session)?;
     let interrupt = session.catch_interrupts();
     let mut output = StreamOutput::standard(&interrupt)?;
+    let hidden = HiddenFinder::default();
     let mut failures = Failures::default();
     for source in &sources {
         let part = match source {
-            CatSource::Place(place) => one(session, place, &mut output, &interrupt),
+            CatSource::Place(place) => one(session, place, &hidden, &mut output, &interrupt),
             CatSource::Volume(name) => volume(session, name),
         };
         failures.take(part)?;
@@ -102,6 +103,7 @@ impl From<ReadError> for Problem {
 fn one(
     session: &mut Session,
     place: &Place,
+    hidden: &HiddenFinder,
     output: &mut StreamOutput,
     interrupt: &Interrupt,
 ) -> Result<()> {
@@ -114,7 +116,7 @@ fn one(
         .and_then(|file| match file.stat()? {
             stat if matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => {
                 claimed_size::check(&file, stat.st_size.max(0) as u64)?;
-                HiddenFinder::default().find(&file, &stat)?;
+                hidden.find(&file, &stat)?;
                 Ok((stat.st_size, file))
             }
             stat => Err(io::Error::other(no_contents(stat.st_mode & libc::S_IFMT))),

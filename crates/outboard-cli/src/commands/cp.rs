@@ -10,6 +10,7 @@ use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{copy, Changes, Copied, CopyRequest, Existing, Keep, Options};
 use outboard_transfer::exclusion::Exclusion;
+use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::report::NamePrinter;
 use outboard_transfer::volume_bytes::{self, End};
@@ -239,6 +240,7 @@ pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Resu
         changes: &changes,
         excluded: &excluded,
         names: names.as_ref().map(|names| names as &dyn NamePrinter),
+        hidden: &HiddenFinder::default(),
         operand: None,
     };
     let result = copy(session, &order, &places, &destination, progress::report);

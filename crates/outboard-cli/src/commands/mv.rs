@@ -12,6 +12,7 @@ use outboard_sandbox::error::{Error, Failures, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::cp;
+use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::made::{Claim, MadeNames, Origin};
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,
@@ -59,6 +60,7 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
         return Err(Error::known(ErrorKind::Usage, text));
     }
     let made = made_names(session.tree(target), &destination, sources.len())?;
+    let hidden = HiddenFinder::default();
     let mut failures = Failures::default();
     for source in &sources {
         let name = base_name(source.path().as_os_str().as_bytes());
@@ -66,7 +68,7 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
             true => destination.below(name),
             false => destination.clone(),
         };
-        let part = move_one(options, session, source, &new, &made, &interrupt);
+        let part = move_one(options, session, source, &new, &made, &hidden, &interrupt);
         failures.take(part)?;
         interrupt.check()?;
     }
@@ -121,6 +123,7 @@ fn move_one(
     source: &Place,
     new: &Place,
     made: &MadeNames,
+    hidden: &HiddenFinder,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let to = MovedName::find(session, new)?;
@@ -147,7 +150,7 @@ fn move_one(
         }
     }
     check_replaceable(&to, session.tree(to.id), new, &stat).map_err(|error| failed(&error))?;
-    copy_and_name(session, source, new, &to, &claim)?;
+    copy_and_name(session, source, new, &to, &claim, hidden)?;
     let top = Named {
         directory: from.directory,
         name: from.name,
@@ -220,6 +223,7 @@ fn copy_and_name(
     new: &Place,
     to: &MovedName,
     claim: &Claim,
+    hidden: &HiddenFinder,
 ) -> Result<()> {
     let failed = |error: &io::Error| failure(source, new, error);
     let made = with_new_name(&to.directory, |name| {
@@ -228,7 +232,7 @@ fn copy_and_name(
     let (beside, ()) = made.map_err(|error| failed(&error))?;
     let directory = new.parent().below(beside.to_bytes());
     let (copy, operand) = (directory.below(to.name.to_bytes()), new.parent().operand());
-    let copied = cp::archive(session, source, &copy, &operand, progress::report);
+    let copied = cp::archive(session, source, &copy, &operand, hidden, progress::report);
     let named = match &copied {
         Ok(_) => take_name(to, &beside).map_err(|error| failed(&error)),
         Err(_) => Ok(()),

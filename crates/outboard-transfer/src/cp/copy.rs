@@ -125,7 +125,7 @@ pub struct Copier<'a> {
     used: Arc<UsedFiles>,
     links: Links,
     overwritten: OverwrittenLinks,
-    hidden: HiddenFinder,
+    hidden: &'a HiddenFinder,
     /// Complete copies in an image.
     handles: HandleCache,
     /// Whether files may be written in another order than they are copied.
@@ -176,7 +176,7 @@ impl<'a> Copier<'a> {
             used,
             links: Links::default(),
             overwritten: OverwrittenLinks::default(),
-            hidden: HiddenFinder::default(),
+            hidden: job.hidden,
             handles: HandleCache::default(),
             unordered: inside && !job.options.sorted,
         }

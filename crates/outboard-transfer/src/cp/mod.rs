@@ -18,6 +18,7 @@ mod total;
 mod walk;
 
 use crate::exclusion::Exclusion;
+use crate::hidden::HiddenFinder;
 use crate::made::MadeNames;
 use crate::report::{NamePrinter, Report};
 pub use changes::{Changes, OwnerRange};
@@ -125,6 +126,7 @@ pub fn archive(
     source: &Place,
     destination: &Place,
     operand: &[u8],
+    hidden: &HiddenFinder,
     new_report: fn() -> Report,
 ) -> Result<bool> {
     let report = new_report();
@@ -133,6 +135,7 @@ pub fn archive(
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
+        hidden,
         operand: Some(operand),
     };
     let sources = std::slice::from_ref(source);
@@ -151,6 +154,8 @@ pub struct CopyRequest<'a> {
     pub excluded: &'a Exclusion,
     /// Prints the names of what is copied.
     pub names: Option<&'a dyn NamePrinter>,
+    /// Finds what Linux does not show of the sources.
+    pub hidden: &'a HiddenFinder,
     /// The name of the destination, if the user does not know its real one.
     pub operand: Option<&'a [u8]>,
 }
@@ -183,6 +188,7 @@ fn copy_and_tell(
         interrupt: &interrupt,
         report,
         names: order.names,
+        hidden: order.hidden,
         operand: order.operand,
     };
     let result = copy_all(session, &job, sources, destination);
@@ -211,6 +217,7 @@ pub(crate) struct CopyJob<'a> {
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) report: &'a Report,
     pub(crate) names: Option<&'a dyn NamePrinter>,
+    pub(crate) hidden: &'a HiddenFinder,
     /// Another name of the destination, for the user.
     pub(crate) operand: Option<&'a [u8]>,
 }

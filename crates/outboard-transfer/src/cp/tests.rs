@@ -56,6 +56,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
+        hidden: &HiddenFinder::default(),
         interrupt: &Interrupt::default(),
         report: &report,
         operand: None,

@@ -13,6 +13,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
 use outboard_transfer::exclusion::Exclusion;
+use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::labels::Labels;
 use outboard_transfer::moment::source_date;
 use outboard_transfer::owner::Owner;
@@ -401,6 +402,7 @@ impl<'a> Making<'a> {
                     changes: &self.changes,
                     excluded: &Exclusion::default(),
                     names: None,
+                    hidden: &HiddenFinder::default(),
                     operand: Some(&self.operand),
                 };
                 cp::copy(session, &order, &contents, &place, progress::report)
