@@ -549,6 +549,61 @@ def test_hard_links_with_data(work):
         check(image)
 
 
+def blocks_of(*described, kind=tarfile.USTAR_FORMAT):
+    """Members without the end of an archive, and without PAX records."""
+    parts = []
+    for info, content in described:
+        content = content or b""
+        parts.append(info.tobuf(kind) + content + bytes(-len(content) % 512))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
+def test_data_of_a_hard_link_that_are_an_archive(work, form):
+    image = make(work)
+    inner = blocks_of(member("inner", b"inner")) + bytes(8192)
+    whole = (blocks_of(member("a.tar", inner)) + hard_link("b.tar", "a.tar", inner, form)
+             + hard_link("c.tar", "nowhere", inner, form) + blocks_of(member("after", b"ok")))
+    tar_in(whole + bytes(1024), f"{image}:/")
+    assert cat(image, "/inner") is None and cat(image, "/after") == b"ok"
+    assert [cat(image, f"/{name}.tar") for name in "abc"] == 3 * [inner]
+    # PAX records say that data follow.
+    inner = blocks_of(member("inner", b"inner"))
+    records = archive_of(member("x", b"", pax_headers={"comment": "x"}))[:1536]
+    tar_in(records + blocks_of(member("empty", b"")) + hard_link("pax", "empty", inner, form)
+           + blocks_of(member("behind", b"ok")) + bytes(1024), f"{image}:/")
+    assert cat(image, "/inner") is None and cat(image, "/behind") == b"ok"
+    assert cat(image, "/pax") == inner
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT])
+def test_a_hard_link_whose_data_are_unclear(work, form):
+    """The members that follow may be its data: none is lost, and the command fails."""
+    image = make(work)
+    result = tar_in(blocks_of(member("a", b"hello"))
+                    + hard_link("b", "a", b"hello", form, follows=False)
+                    + blocks_of(member("empty", b""), member("after", b"ok")) + bytes(1024),
+                    f"{image}:/", code=1)
+    assert "the hard link b has a size" in result.err
+    for name, content in (("a", b"hello"), ("b", b"hello"), ("empty", b""), ("after", b"ok")):
+        assert cat(image, f"/{name}") == content, name
+
+
+@pytest.mark.parametrize("fields", [{"kind": tarfile.FIFOTYPE}, {"kind": tarfile.SYMTYPE,
+                                                                 "link": "file"},
+                                    {"kind": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3}],
+                         ids=["fifo", "symlink", "device"])
+def test_data_for_a_link_to_a_special_file(work, fields):
+    """A FIFO has no reader, and a device would get the data."""
+    image = make(work)
+    result = tar_in(blocks_of(member("file", b"file"), member("p", **fields))
+                    + hard_link("l", "p", b"data" * 150) + blocks_of(member("after", b"ok"))
+                    + bytes(1024), f"{image}:/", code=1)
+    assert "it has data, but is a link to p, which is not a regular file" in result.err
+    assert cat(image, "/file") == b"file" and cat(image, "/after") == b"ok"
+    assert run("ls", f"{image}:/l").code != 0
+
+
 def test_global_headers_and_odd_members(work):
     image = make(work)
     content = archive_of(member("a", b"a"), member("odd", b"odd", kind=b"Z"),

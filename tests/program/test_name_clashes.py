@@ -4,6 +4,7 @@
 They have one name, or the file system of the destination takes their names for one.
 """
 
+import io
 import os
 import tarfile
 
@@ -327,6 +328,49 @@ def test_a_later_member_of_the_same_name_wins(work):
     for _ in range(2):
         good("tar-in", f"{image}:/", archive)
         assert contents(image, "/d", "f", "g") == ["later", "later"]
+
+
+def pack_texts(path, *members):
+    """An archive of files, and of symbolic links: those have a target in place of a text."""
+    with tarfile.open(path, "w") as stream:
+        for name, text, *link in members:
+            info = tarfile.TarInfo(name)
+            if link:
+                info.type, info.linkname = tarfile.SYMTYPE, link[0]
+            info.size = len(text)
+            stream.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def test_members_of_one_directory_by_two_paths(work):
+    """A link leads to a directory that members also name by its own path, as /lib does."""
+    archive = pack_texts(
+        f"{work}/links.tar", ("usr/lib/first", "1"), ("lib", "", "usr/lib"), ("self", "", "."),
+        ("lib/a", "a"), ("usr/lib/fw/x", "x"), ("usr/lib/same", "1"), ("lib/fw/y", "y"),
+        ("lib/same", "2"), ("lib/new/x", "x"), ("usr/lib/new/x", "later"), ("lib/same", "3"),
+        ("usr/lib/same", "4"), ("top", "1"), ("self/top", "2"), ("self/usr/lib/a", "later"))
+    new, old = (images.make(f"{work}/{name}.img", "ext4") for name in ("new", "old"))
+    # The second directory is there before, and is reached by the link first.
+    good("mkdir", "-p", f"{old}:/usr/lib")
+    good("ln", "-s", "usr/lib", f"{old}:/lib")
+    good("tar-in", f"{old}:/", pack_texts(f"{work}/by.tar", ("lib/new/z", "z"),
+                                          ("usr/lib/new/z", "later"), ("lib/new/z", "last")))
+    assert contents(old, "/usr/lib/new", "z") == ["last"]
+    for image in (new, old, old):
+        good("tar-in", f"{image}:/", archive)
+        assert contents(image, "/usr/lib", "first", "a", "fw/x", "fw/y", "same", "new/x") == [
+            "1", "later", "x", "y", "4", "later"]
+        assert contents(image, "", "top") == ["2"]
+
+
+def test_a_link_that_later_leads_elsewhere(work):
+    image = images.make(f"{work}/disk.img", "ext4")
+    good("tar-in", f"{image}:/", pack_texts(
+        f"{work}/links.tar", ("1/d/f", "old"), ("2/d/f", "old"), ("now", "", "1"),
+        ("now/d/f", "by 1"), ("now/d/g", "by 1"), ("now", "", "2"), ("2/d/g", "old"),
+        ("now/d/f", "by 2"), ("now/d/g", "by 2")))
+    for number in "12":
+        assert contents(image, f"/{number}/d", "f", "g") == 2 * [f"by {number}"]
 
 
 def test_members_below_a_folded_directory(work):

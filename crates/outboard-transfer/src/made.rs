@@ -313,6 +313,11 @@ impl Claim<'_> {
         Ok(inside)
     }
 
+    /// Keeps the name for a directory that several names lead to. `inside`: the names in it.
+    pub fn keep_known_directory(&self, inside: Arc<MadeNames>) {
+        self.keep_as(Some(inside));
+    }
+
     fn keep_as(&self, inside: Option<Arc<MadeNames>>) {
         self.kept.set(true);
         if let Some(claimed) = self.names.lock().claimed.get_mut(self.name) {

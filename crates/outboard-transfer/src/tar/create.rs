@@ -13,7 +13,7 @@ use crate::made::Claim;
 use crate::report::Report;
 use outboard::Fd;
 use outboard_sandbox::format::escaped;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::mpsc::Receiver;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl MemberMaker<'_> {
         let flags = libc::O_WRONLY | libc::O_NOFOLLOW;
         let file = match &job.member.kind {
             // The link is there, and its data go into the file that has the name.
-            MemberKind::Link(_) => directory.open_at(name, flags | libc::O_TRUNC, 0)?,
+            MemberKind::Link(_) => open_linked(directory, name)?,
             _ => {
                 let flags = flags | libc::O_CREAT | libc::O_EXCL;
                 replacing(directory, claim, || directory.open_at(name, flags, mode))?
@@ -180,6 +180,21 @@ impl MemberMaker<'_> {
         }
         Ok(())
     }
+}
+
+pub fn is_regular(stat: &libc::stat) -> bool {
+    stat.st_mode & libc::S_IFMT == libc::S_IFREG
+}
+
+/// Opens an existing file for new contents. It does not wait for the reader of a FIFO.
+fn open_linked(directory: &Fd, name: &CStr) -> io::Result<Fd> {
+    let flags = libc::O_WRONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = directory.open_at(name, flags, 0)?;
+    if !is_regular(&file.stat()?) {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    file.truncate(0)?;
+    Ok(file)
 }
 
 /// Writes bytes that follow each other in an archive to the parts of a file.

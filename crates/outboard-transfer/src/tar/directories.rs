@@ -53,23 +53,6 @@ impl ExtractedDirectory {
     fn make(&self, name: &CStr, mode: u32) -> io::Result<()> {
         self.fd.make_directory_at(name, mode)
     }
-
-    /// The directory of this name, which is open. `path`: its whole path; `created`: a member has
-    /// just made it.
-    fn enter(&self, name: &CStr, path: &[u8], fd: Fd, created: bool) -> io::Result<Arc<Self>> {
-        let claim = self.claim(name);
-        let known = claim.known().filter(|_| !created);
-        let made = match known {
-            Some(made) => made,
-            None => {
-                if !created {
-                    claim.check_existing(&self.fd)?;
-                }
-                claim.keep_directory(&fd, created)?
-            }
-        };
-        Self::new(fd, path, made)
-    }
 }
 
 fn identity(fd: &Fd) -> io::Result<Identity> {
@@ -106,8 +89,10 @@ pub fn split(path: &[u8]) -> (&[u8], CString) {
 pub struct Directories {
     root: Arc<ExtractedDirectory>,
     known: HashMap<Vec<u8>, Arc<ExtractedDirectory>>,
-    /// The names made in directories that were found through symbolic links, by path.
-    linked: HashMap<Vec<u8>, Arc<MadeNames>>,
+    /// The names made in each directory, whatever path leads there: several paths do if the
+    /// destination has symbolic links. File systems that number an inode anew have none of them;
+    /// there the table of the parent leads to that of a directory (see [`Claim::known`]).
+    tables: HashMap<Identity, Arc<MadeNames>>,
 }
 
 /// Waits until no thread writes a file of this name; without a name, until no thread writes any
@@ -116,10 +101,11 @@ pub type Settle<'a> = &'a mut dyn FnMut(Option<(&ExtractedDirectory, &CStr)>);
 
 impl Directories {
     pub fn new(root: Fd) -> io::Result<Self> {
+        let root = Self::root(root)?;
         Ok(Self {
-            root: Self::root(root)?,
+            tables: HashMap::from([(root.identity, Arc::clone(&root.made))]),
+            root,
             known: HashMap::new(),
-            linked: HashMap::new(),
         })
     }
 
@@ -203,25 +189,68 @@ impl Directories {
         match parent.open(name) {
             Err(error) if make && error.kind() == io::ErrorKind::NotFound => {
                 parent.make(name, IMPLIED)?;
-                parent.enter(name, path, parent.open(name)?, true)
+                self.enter_new(&parent.claim(name), parent, path)
             }
             Err(error) if is_other(&error) => {
                 settle(None);
                 self.follow(path)
             }
-            other => parent.enter(name, path, other?, false),
+            other => self.enter_open(parent, name, path, other?),
         }
     }
 
-    /// The directory that a path with symbolic links leads to. Members may then have made its names
-    /// by another path: the later member wins.
+    /// The directory of this name, which a member has just made. `path`: its whole path.
+    fn enter_new(
+        &mut self,
+        claim: &Claim,
+        parent: &ExtractedDirectory,
+        path: &[u8],
+    ) -> io::Result<Arc<ExtractedDirectory>> {
+        let fd = parent.open(claim.name())?;
+        let made = claim.keep_directory(&fd, true)?;
+        let directory = ExtractedDirectory::new(fd, path, made)?;
+        // The number may have been that of a directory that is gone.
+        let made = Arc::clone(&directory.made);
+        self.tables.insert(directory.identity, made);
+        Ok(directory)
+    }
+
+    /// The directory of this name, which is open.
+    fn enter_open(
+        &mut self,
+        parent: &ExtractedDirectory,
+        name: &CStr,
+        path: &[u8],
+        fd: Fd,
+    ) -> io::Result<Arc<ExtractedDirectory>> {
+        let claim = parent.claim(name);
+        let made = match claim.known() {
+            Some(made) => made,
+            None => {
+                claim.check_existing(&parent.fd)?;
+                let made = self.table(&fd)?;
+                claim.keep_known_directory(Arc::clone(&made));
+                made
+            }
+        };
+        ExtractedDirectory::new(fd, path, made)
+    }
+
+    /// The names made in a directory that no member has made, or that a link leads to.
+    fn table(&mut self, fd: &Fd) -> io::Result<Arc<MadeNames>> {
+        let identity = identity(fd)?;
+        if let Some(made) = self.tables.get(&identity) {
+            return Ok(Arc::clone(made));
+        }
+        let made = MadeNames::of_existing(fd, true)?;
+        self.tables.insert(identity, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The directory that a path with symbolic links leads to.
     fn follow(&mut self, path: &[u8]) -> io::Result<Arc<ExtractedDirectory>> {
         let fd = self.open(path)?;
-        let made = match self.linked.get(path) {
-            Some(made) => Arc::clone(made),
-            None => MadeNames::of_existing(&fd, true)?,
-        };
-        self.linked.insert(path.to_vec(), Arc::clone(&made));
+        let made = self.table(&fd)?;
         ExtractedDirectory::new(fd, path, made)
     }
 
@@ -245,13 +274,13 @@ impl Directories {
         let parent = self.find(parent_path, settle)?;
         settle(Some((&parent, &name)));
         let made = match parent.make(&name, FIRST) {
-            Ok(()) => parent.enter(&name, path, parent.open(&name)?, true),
+            Ok(()) => self.enter_new(&parent.claim(&name), &parent, path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 match parent.open(&name) {
                     Err(error) if is_other(&error) => {
                         self.replace(&parent, &name, path, keep_links, settle)
                     }
-                    other => parent.enter(&name, path, other?, false),
+                    other => self.enter_open(&parent, &name, path, other?),
                 }
             }
             Err(error) => Err(error),
@@ -280,9 +309,7 @@ impl Directories {
         self.forget();
         parent.fd.unlink_at(name, 0)?;
         parent.make(name, FIRST)?;
-        let fd = parent.open(name)?;
-        let made = claim.keep_directory(&fd, true)?;
-        ExtractedDirectory::new(fd, path, made)
+        self.enter_new(&claim, parent, path)
     }
 
     /// The directory that an earlier member created. `None`: a later member has taken its name.

@@ -7,7 +7,7 @@
 //! their attributes at the end ([`Pending`]), when nothing changes them any more.
 
 use super::attributes::MemberAttributes;
-use super::create::{replacing, CreateJob, MemberBytes, MemberMaker};
+use super::create::{is_regular, replacing, CreateJob, MemberBytes, MemberMaker};
 use super::directories::{clean, split, Directories, ExtractedDirectory};
 use super::flights::Flights;
 use super::member::{Archive, Member, MemberKind, NextMember};
@@ -179,6 +179,9 @@ impl Extraction<'_> {
                 }
                 NextMember::Refused(..) => {}
                 NextMember::Member(mut member) => {
+                    if member.unclear {
+                        self.doubt(&member.path);
+                    }
                     let selection = self.options.selection;
                     if selection.takes(&member.path) && selection.change(&mut member) {
                         self.member(archive, member)?;
@@ -192,6 +195,17 @@ impl Extraction<'_> {
         let report = self.maker.report;
         let text = format!("left out {}: {why}", escaped(path));
         report.fail(Failure::new(ErrorKind::Other, text).with_path(self.maker.operand_of(path)));
+    }
+
+    /// Reports a hard link whose data may be the members that follow.
+    fn doubt(&self, path: &[u8]) {
+        let text = format!(
+            "the hard link {} has a size, and its data or other members follow: taken as members",
+            escaped(path)
+        );
+        let failure = Failure::new(ErrorKind::Other, text);
+        let path = self.maker.operand_of(path);
+        self.maker.report.fail(failure.with_path(path));
     }
 
     fn member(&mut self, archive: &mut Archive, member: Box<Member>) -> Result<(), StopReason> {
@@ -213,7 +227,7 @@ impl Extraction<'_> {
             MemberKind::Link(_) if archive.rest() > 0 => {
                 return self.link_with_data(archive, path, member)
             }
-            MemberKind::Link(target) => self.link(&path, target),
+            MemberKind::Link(target) => self.link(&path, target, false),
             _ => return self.other(archive, path, member),
         };
         self.tell(&shown, done);
@@ -281,8 +295,8 @@ impl Extraction<'_> {
         })
     }
 
-    /// Creates a hard link to an existing file.
-    fn link(&mut self, path: &[u8], target: &[u8]) -> io::Result<()> {
+    /// Creates a hard link to an existing file. `filled`: data follow, so it is a regular one.
+    fn link(&mut self, path: &[u8], target: &[u8], filled: bool) -> io::Result<()> {
         let target = clean(target).filter(|target| !target.is_empty());
         let target = target.ok_or_else(|| io::Error::other("it is a link to no proper name"))?;
         let (old_parent, old_name) = split(&target);
@@ -299,6 +313,12 @@ impl Extraction<'_> {
                 let text = format!("it is a link to {}: {}", escaped(&target), reason(&error));
                 explained(error, text)
             })?;
+        if filled && !is_regular(&old) {
+            return Err(io::Error::other(format!(
+                "it has data, but is a link to {}, which is not a regular file",
+                escaped(&target)
+            )));
+        }
         let directory = self.find(parent)?;
         self.settle(Some((&directory, &name)));
         let claim = directory.claim(&name);
@@ -330,7 +350,7 @@ impl Extraction<'_> {
         };
         // Data of another name of the same file may still be on their way.
         self.settle(None);
-        match self.link(&path, target) {
+        match self.link(&path, target, true) {
             Ok(()) if self.size_of(&path) == Some(member.map.size) => {
                 self.tell(&member.path, Ok(()));
                 return Ok(());
@@ -351,8 +371,7 @@ impl Extraction<'_> {
         let directory = self.existing(parent).ok()?;
         let stat = directory.fd.stat_at(&name, libc::AT_SYMLINK_NOFOLLOW);
         let stat = stat.ok()?;
-        let is_file = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
-        is_file.then_some(stat.st_size.max(0) as u64)
+        is_regular(&stat).then_some(stat.st_size.max(0) as u64)
     }
 
     /// Another file takes a name that may have been a directory's.

@@ -5,6 +5,7 @@ use super::acl;
 use super::attributes::MemberAttributes;
 use super::globals::{self, Globals};
 use super::header::{is_sound, is_zero, number, padding, BLOCK};
+use super::link_data::{self, LinkData};
 use super::pax::{parse_time, Keyword, Records, LIBARCHIVE, SCHILY};
 use super::sparse::{self, Map, Parts};
 use super::stream::{ArchivePiece, StopReason, Stream};
@@ -58,6 +59,8 @@ pub struct Member {
     pub map: Map,
     /// Whether it has holes.
     pub sparse: bool,
+    /// Whether the members that follow may be the data of this one, which is a hard link.
+    pub unclear: bool,
 }
 
 /// The next item of an archive.
@@ -76,6 +79,8 @@ pub struct Archive {
     stream: Stream,
     accounts: Accounts,
     global: Globals,
+    /// A header with PAX records was read.
+    pax: bool,
     /// Bytes of the current member that are not read yet, and of its padding.
     rest: u64,
     fill: u64,
@@ -107,6 +112,7 @@ impl Archive {
             stream,
             accounts,
             global: Globals::default(),
+            pax: false,
             rest: 0,
             fill: 0,
             last: Vec::new(),
@@ -217,6 +223,7 @@ impl Archive {
     }
 
     fn records(&mut self, size: u64) -> Result<Records, StopReason> {
+        self.pax = true;
         let bytes = self.contents(size, EXTENDED)?;
         match Records::parse(bytes) {
             Some(records) => Ok(records),
@@ -240,9 +247,12 @@ impl Archive {
         let path = self.path(header, extended);
         self.last.clone_from(&path);
         let size = self.number(extended, Keyword::Size)?.unwrap_or(size);
-        let stored = match flag {
-            b'1' if size > 0 && !self.link_has_data(header)? => 0,
-            b'2'..=b'6' => 0,
+        let link_data = match flag {
+            b'1' if size > 0 => self.link_data(header, size)?,
+            _ => LinkData::Present,
+        };
+        let stored = match (flag, link_data) {
+            (b'1', LinkData::Absent | LinkData::Unclear) | (b'2'..=b'6', _) => 0,
             _ => size,
         };
         if i64::try_from(stored).is_err() {
@@ -266,6 +276,7 @@ impl Archive {
                 attributes,
                 map,
                 sparse: is_sparse,
+                unclear: link_data == LinkData::Unclear,
             })),
             Err(why) => NextMember::Refused(path, why),
         })
@@ -294,17 +305,12 @@ impl Archive {
         }
     }
 
-    /// Whether the data of a hard link with a size follow. POSIX allows data, and old programs
-    /// write the size of the other file without data: then a header follows, or the end of the
-    /// archive.
-    fn link_has_data(&mut self, header: &Header) -> Result<bool, StopReason> {
-        let Some(next) = self.stream.peek_block()? else {
-            return Ok(false);
-        };
-        Ok(match is_zero(&next) {
-            true => header.as_ustar().is_some(),
-            false => !is_sound(Header::from_byte_slice(&next)),
-        })
+    /// Whether the data of a hard link with a size follow. POSIX says that in PAX archives they do.
+    fn link_data(&mut self, header: &Header, size: u64) -> Result<LinkData, StopReason> {
+        match self.pax {
+            true => Ok(LinkData::Present),
+            false => link_data::find(header, size, |distance| self.stream.peek_block(distance)),
+        }
     }
 
     fn path(&self, header: &Header, extended: &Extended) -> Vec<u8> {

@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod globals;
 mod header;
 pub mod input;
+mod link_data;
 mod member;
 pub mod output;
 mod pack;

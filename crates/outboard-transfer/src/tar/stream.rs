@@ -13,6 +13,7 @@ use outboard_sandbox::failure::Failure;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::notes::Notes;
 use outboard_volume::containers::read_block;
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +110,8 @@ pub struct Stream {
     /// `None` only while it is dropped.
     filled: Option<Receiver<io::Result<Buffer>>>,
     current: Option<Arc<Buffer>>,
+    /// The buffers behind it that were looked at.
+    ahead: VecDeque<Buffer>,
     /// Position in the current buffer.
     taken: usize,
     offset: u64,
@@ -140,6 +143,7 @@ impl Drop for Stream {
     fn drop(&mut self) {
         self.gone.set();
         self.current = None;
+        self.ahead.clear();
         self.filled = None;
         let _ = self.ended.recv_timeout(PATIENCE);
     }
@@ -208,6 +212,7 @@ impl Stream {
         Self {
             filled: Some(filled),
             current: None,
+            ahead: VecDeque::new(),
             taken: 0,
             offset: 0,
             input: position,
@@ -228,6 +233,13 @@ impl Stream {
     }
 
     fn next_buffer(&mut self) -> Taken<Option<Buffer>> {
+        match self.ahead.pop_front() {
+            Some(buffer) => Ok(Some(buffer)),
+            None => self.receive(),
+        }
+    }
+
+    fn receive(&mut self) -> Taken<Option<Buffer>> {
         let filled = self.filled.as_ref().expect("there until it is dropped");
         loop {
             // Headers may be long: check for an interrupt.
@@ -282,15 +294,29 @@ impl Stream {
         Ok(Some(block))
     }
 
-    /// The next block, which stays the next. `None`: the end, or a part of a block.
-    pub fn peek_block(&mut self) -> Taken<Option<[u8; BLOCK]>> {
-        // Buffers have whole blocks, and members begin at one.
-        let Some(piece) = self.next(BLOCK as u64)? else {
-            return Ok(None);
+    /// The block that begins so many bytes behind the next byte, which stays the next. `None`: the
+    /// archive ends before the end of the block. All buffers up to it stay in memory.
+    pub fn peek_block(&mut self, distance: u64) -> Taken<Option<[u8; BLOCK]>> {
+        // All buffers but the last are full of whole blocks, and members begin at a block.
+        let here = self.current.as_ref().map_or(SIZE, |_| self.taken);
+        let start = here as u64 + distance;
+        let (index, start) = (
+            (start / SIZE as u64) as usize,
+            (start % SIZE as u64) as usize,
+        );
+        while self.ahead.len() < index {
+            let Some(buffer) = self.receive()? else {
+                return Ok(None);
+            };
+            self.ahead.push_back(buffer);
+        }
+        let buffer = match index.checked_sub(1) {
+            Some(index) => self.ahead.get(index),
+            None => self.current.as_deref(),
         };
-        self.taken -= piece.len();
-        self.offset -= piece.len() as u64;
-        Ok(<[u8; BLOCK]>::try_from(&*piece).ok())
+        let used = buffer.map_or(&[][..], |buffer| &buffer.bytes[..buffer.used]);
+        let block = used.get(start..start + BLOCK);
+        Ok(block.and_then(|block| block.try_into().ok()))
     }
 
     /// Exactly this many bytes.
@@ -359,6 +385,23 @@ mod tests {
         assert!(all == bytes[BLOCK..3 * SIZE + BLOCK]);
         assert_eq!(stream.offset(), (3 * SIZE + BLOCK) as u64);
         assert!(matches!(stream.block(), Err(StopReason::End)));
+    }
+
+    #[test]
+    fn blocks_are_looked_at() {
+        let blocks = 2 * SIZE / BLOCK;
+        let bytes: Vec<u8> = (0..blocks).flat_map(|index| [index as u8; BLOCK]).collect();
+        let mut stream = stream([&bytes[..], &[1; 100]].concat());
+        for next in 0..blocks {
+            for index in [next, next + 1, blocks - 1, blocks, 2 * blocks] {
+                let block = stream.peek_block(((index - next) * BLOCK) as u64).unwrap();
+                let wanted = (index < blocks).then_some([index as u8; BLOCK]);
+                assert!(block == wanted, "{index} from {next}");
+            }
+            assert!(stream.block().unwrap() == Some([next as u8; BLOCK]));
+        }
+        assert!(stream.peek_block(0).unwrap().is_none());
+        assert!(stream.bytes(100).unwrap() == [1; 100]);
     }
 
     #[test]
