@@ -79,7 +79,7 @@ def test_kernel_code_cannot_get_out_of_a_shell(component, image, work):
     found = attempts(component, "shell", image, cwd=inside)
     assert found.pop("unlink") == 0
     check_shut_in({**found, "unlink": -errno.EACCES})
-    assert os.listdir(outside) == [] and os.listdir(inside) == ["escaped"]
+    assert os.listdir(outside) == [] and "escaped" in os.listdir(inside)
 
 
 # ---- names and links ----

@@ -37,12 +37,15 @@ def make_tree(directory):
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory):
-    """A JFS image with a directory of many pages, and the tree that was copied into it."""
+    """A JFS image with a directory of many pages and an empty one, and the tree that was copied
+    into it.
+    """
     work = str(tmp_path_factory.mktemp("jfs"))
     tree = make_tree(work)
     image = host.sparse_file(f"{work}/jfs.img", 32 * MEGABYTE)
     host.run("mkfs.jfs", "-q", image)
     good("cp", "-r", tree, f"{image}:/")
+    good("mkdir", f"{image}:/copy")
     return image, tree
 
 
@@ -83,13 +86,25 @@ def sources(pristine, page):
     return [f"{tree}/many/a rather long name of a file {number:03}" for number in numbers]
 
 
+def write_script(pristine, work, page, *more):
+    """Files are written in one directory. Then the damage is met in the other one: JFS becomes
+    read-only, and a BUG_ON finds what is not written.
+    """
+    image, path, files = f"{work}/disk.img", f"{work}/script", sources(pristine, page)
+    words = " ".join(f"'{name}'" for name in files[:30])
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(f"cp {words} {image}:/copy/\n"
+                     f"touch '{image}:/tree/many/{os.path.basename(files[-1])}'\n")
+        stream.writelines(f"{line}\n" for line in more)
+    return path
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_panic_names_the_assertion_and_the_next_step(pristine, work, number):
-    """JFS becomes read-only in the middle of a copy, and a BUG_ON finds what is not written."""
     page = random.Random(SEED).sample(directory_pages(pristine[0]), 4)[number]
-    image = damaged(pristine, work, page)
+    image, script = damaged(pristine, work, page), write_script(pristine, work, page)
     before = sorted(os.listdir(work))
-    done = bad("cp", *sources(pristine, page), f"{image}:/tree/many/", code=PANIC, vcpus=1)
+    done = bad("run-script", script, code=PANIC, vcpus=1)
     lines = done.err.strip().splitlines()
     start = "outboard: kernel panic: "
     (first,) = [number for number, line in enumerate(lines) if line.startswith(start)]
@@ -103,10 +118,8 @@ def test_a_panic_names_the_assertion_and_the_next_step(pristine, work, number):
 def test_the_panic_of_a_copy_of_the_process(pristine, work):
     """A script that runs tools has the kernel in another process: the same end, one message."""
     page = directory_pages(pristine[0])[-1]
-    image, script = damaged(pristine, work, page), f"{work}/script"
-    words = " ".join(f"'{source}'" for source in sources(pristine, page))
-    with open(script, "w", encoding="utf-8") as stream:
-        stream.write(f"cp {words} {image}:/tree/many/\nfsck {image}\n")
+    image = damaged(pristine, work, page)
+    script = write_script(pristine, work, page, f"fsck {image}")
     done = bad("run-script", script, code=PANIC, vcpus=1)
     assert done.err.count("kernel panic") == 1, done
 

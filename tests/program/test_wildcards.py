@@ -75,7 +75,9 @@ def test_nothing_is_done_if_a_pattern_matches_nothing(work, image):
 def test_commands_that_change_files(work, image):
     good("chmod", "600", f"{image}:/etc/*.conf")
     assert good("find", f"{image}:/etc", "-perm", "600").out.count(".conf") == 2
-    good("cp", f"{image}:/etc/*/x.conf", f"{image}:/etc/[ab].conf", f"{image}:/srv")
+    # Two directories have an x.conf.
+    bad("cp", f"{image}:/etc/*/x.conf", f"{image}:/etc/[ab].conf", f"{image}:/srv",
+        mentions=("/etc/ssh/x.conf would overwrite", "/etc/apt/x.conf"))
     assert {"x.conf", "a.conf", "b.conf"} <= set(names(image, "/srv"))
     os.mkdir(f"{work}/out")
     good("cp", f"{image}:/etc/*.conf", f"{work}/out")
