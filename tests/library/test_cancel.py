@@ -28,7 +28,7 @@ ALLOWED = {
         "waits only with F_SETLKW and its like, which is not used",
     ("hypercall/posix/file_lock", "fcntl"): "the same",
     ("hypercall/posix/thread", "pthread_join"): "cancellation is disabled around it",
-    ("hypercall/posix/thread", "pthread_clockjoin_np"): "the same",
+    ("hypercall/posix/thread", "pthread_timedjoin_np"): "the same",
     ("lib/wait", "pthread_cond_wait"): "the same",
     ("lib/wait", "pthread_cond_clockwait"): "the same",
 }
