@@ -6,6 +6,7 @@ import io
 import os
 import pty
 import re
+import shutil
 import stat
 import subprocess
 import tarfile
@@ -313,9 +314,14 @@ def shown_by_cp(*words) -> bytes:
 def test_the_progress_has_a_percentage(work, source_kind):
     images.write_noise(f"{work}/noise", 200)
     disk = images.make(f"{work}/disk.img", "ext4", 4000)
-    source, target = f"{work}/noise", f"{disk}:/"
-    if source_kind != "file":
-        # So many that the copy outlasts the bar's patience, and counting a directory's begins.
+    source, target = f"{work}/large", f"{disk}:/"
+    # So much that the copy outlasts the bar's patience, and counting a directory's begins.
+    if source_kind == "file":
+        with open(f"{work}/noise", "rb") as noise, open(source, "wb") as large:
+            for _ in range(12):
+                noise.seek(0)
+                shutil.copyfileobj(noise, large, 1 << 20)
+    else:
         source = f"{work}/tree"
         os.mkdir(source)
         for index in range(12):

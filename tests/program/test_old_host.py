@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or t
 SCRIPT = """
 mount -t securityfs none /sys/kernel/security
 echo "host: $(uname -r) $(cat /sys/kernel/security/lsm)"
-export HOME=/work XDG_CACHE_HOME=/work/cache PATH=/work:$PATH
+export HOME=$PWD XDG_CACHE_HOME=$PWD/cache PATH=$PWD:$PATH
 echo "192.0.2.1 victim" > /etc/hosts
 outboard info disk.img
 outboard ls -l disk.img:/
