@@ -268,7 +268,7 @@ def test_the_times_of_a_run(repository):
     repository.run(good=False, broken="cargo test")
     with open(page, encoding="utf-8") as stream:
         lines = stream.read().splitlines()
-    for start in ("Commit ", "| cargo test | FAILED | 0:", "| pytest | passed | 0:",
+    for start in ("Commit: ", "| cargo test | FAILED | 0:", "| pytest | passed | 0:",
                   "| programs | 1 | 0 | 0 | 0 | 0:0", "| others | 2 | 0 | 0 | 0 | 0:0"):
         assert any(line.startswith(start) for line in lines), (start, lines)
     assert lines[lines.index("| slowest tests | seconds |") + 2].endswith("test_slow` | 1 |")

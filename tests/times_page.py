@@ -22,7 +22,9 @@ HEAD = """# Times of the last recorded make test
 Each run of `make test` on committed sources writes this page. Parts of the two lanes (Rust, small
 kernels) run side by side, and so do the streams of pytest.
 
-Commit {commit}, ended {ended} UTC, {processors} processors, load average {load:.1f} at the end.
+Commit: {commit}
+
+Ended {ended} UTC, {processors} processors, load average {load:.1f} at the end.
 """
 
 
