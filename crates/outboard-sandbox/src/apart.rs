@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Serialize, Deserialize)]
 struct Answer<T> {
     result: std::result::Result<T, Error>,
-    /// What it has printed.
+    /// Failures and warnings that the copy has printed.
     reports: Kept,
 }
 

@@ -121,7 +121,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
     (chosen < tables.len()).then(|| tables.swap_remove(chosen))
 }
 
-/// What is in the partitions, with their sizes.
+/// Contents of the partitions, with their sizes.
 fn contents<'a>(
     source: &'a (impl Source + ?Sized),
     table: &'a Table,

@@ -163,7 +163,7 @@ mod tests {
         *header.as_bytes()
     }
 
-    /// What is found of a link whose header these blocks follow.
+    /// The finding for a link whose header these blocks follow.
     fn found(link: &Header, size: u64, blocks: &[[u8; BLOCK]]) -> LinkData {
         let peek = |at: u64| Ok(blocks.get(at as usize / BLOCK).copied());
         find(link, size, peek).unwrap()
