@@ -23,8 +23,8 @@ MAKERS = {"ntfs": ("mkntfs", "-q", "-F", "-f")}
 ROWS = {
     "write": ("sequential write, flushed", "MB/s"),
     "read": ("sequential read", "MB/s"),
-    "random": ("random read of 4 KB", "1/s"),
-    "random16": ("random read of 4 KB, 16 threads", "1/s"),
+    "random": ("random read of 4 KB, the host may cache", "1/s"),
+    "random16": ("random read of 4 KB, 16 threads, the host may cache", "1/s"),
     "create": ("files created", "1/s"),
     "stat": ("files looked up by stat", "1/s"),
     "unlink": ("files removed", "1/s"),

@@ -9,8 +9,8 @@
  *   serve  accepts connections for ever; the first byte of each says what the client does
  *   out    sends AMOUNT megabytes, and prints megabytes per second
  *   in     receives them
- *   rr     AMOUNT round trips of one byte; prints the median and the 99th percentile in
- *          microseconds
+ *   rr     AMOUNT round trips of one byte; prints the median and the 99th percentile, and the
+ *          processor time of this process for each, in microseconds
  *
  * The server prints "ready" when it listens.
  */
@@ -56,12 +56,23 @@ static long checked(const char *what, long result)
 	exit(1);
 }
 
-static double now(void)
+static double seconds_of(clockid_t clock)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+	clock_gettime(clock, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static double now(void)
+{
+	return seconds_of(CLOCK_MONOTONIC);
+}
+
+/* Of all threads of this process. */
+static double processor_time(void)
+{
+	return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void send_all(long socket, const void *bytes, long size)
@@ -196,7 +207,7 @@ static int compare(const void *a, const void *b)
 
 static void round_trips(long socket, long count)
 {
-	double *times = calloc((size_t)count, sizeof(*times));
+	double *times = calloc((size_t)count, sizeof(*times)), processor = processor_time();
 	char byte = 'x';
 
 	if (!times)
@@ -209,8 +220,10 @@ static void round_trips(long socket, long count)
 			exit(1);
 		times[i] = now() - begin;
 	}
+	processor = processor_time() - processor;
 	qsort(times, (size_t)count, sizeof(*times), compare);
-	printf("%.2f %.2f\n", times[count / 2] * 1e6, times[count * 99 / 100] * 1e6);
+	printf("%.2f %.2f %.2f\n", times[count / 2] * 1e6, times[count * 99 / 100] * 1e6,
+	       processor / (double)count * 1e6);
 	free(times);
 }
 

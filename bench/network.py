@@ -6,9 +6,11 @@ host's kernel in the second one. Without root, only the hub and loopback are mea
 """
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 
 from contenders import OURS, OUT, Contender, Result, Turns, host, take_turns
@@ -52,47 +54,71 @@ def inside(namespace: str | None) -> list[str]:
 
 
 @contextlib.contextmanager
-def server(namespace: str | None, stack: str) -> Iterator[None]:
+def server(namespace: str | None, stack: str) -> Iterator[int]:
+    """Gives the number of the process. `ip netns exec` becomes the program that it starts."""
     with subprocess.Popen([*inside(namespace), PROGRAM, stack, "serve", PORT],
                           stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout and process.stdout.readline() == b"ready\n"
-            yield
+            yield process.pid
         finally:
             process.kill()
 
 
-def measured(namespace: str | None, stack: str, what: str, address: str) -> list[float]:
+def processor_time(process: int) -> float:
+    """Seconds, of all threads. The number of the clock: clock_getcpuclockid(3), and
+    CPUCLOCK_SCHED of the kernel's posix-timers.h.
+    """
+    return time.clock_gettime(~process << 3 | 2)
+
+
+@dataclasses.dataclass
+class End:
+    """One end of a connection: its network namespace, and its network stack."""
+
+    namespace: str | None
+    stack: str
+
+
+def measured(what: str, serving: End, asking: End, address: str) -> list[float]:
+    """What the program prints. Of round trips, the last figure is the processor time of both ends,
+    in microseconds for each.
+    """
     amount = TRIPS if what == "rr" else MEGABYTES
-    done = host.run(*inside(namespace), PROGRAM, stack, what, address, PORT, str(amount))
-    return [float(word) for word in done.stdout.split()]
+    with server(serving.namespace, serving.stack) as process:
+        before = processor_time(process)
+        done = host.run(*inside(asking.namespace), PROGRAM, asking.stack, what, address, PORT,
+                        str(amount))
+        used = processor_time(process) - before
+    values = [float(word) for word in done.stdout.split()]
+    if what == "rr":
+        values[-1] += used / TRIPS * 1e6
+    return values
 
 
 def over_tap(what: str) -> list[float]:
-    with namespaces(), server(FAR, "native"):
-        return measured(FAR, f"tap:tap0,ip={GUEST}/24", what, HOST)
+    with namespaces():
+        return measured(what, End(FAR, "native"), End(FAR, f"tap:tap0,ip={GUEST}/24"), HOST)
 
 
 def over_veth(what: str) -> list[float]:
-    with namespaces(), server(FAR, "native"):
-        return measured(NEAR, "native", what, "10.8.0.1")
+    with namespaces():
+        return measured(what, End(FAR, "native"), End(NEAR, "native"), "10.8.0.1")
 
 
 def over_hub(what: str) -> list[float]:
     with tempfile.TemporaryDirectory() as directory:
         hub = f"hub:{directory}/hub"
-        with server(None, f"{hub},ip={HOST}/24"):
-            return measured(None, f"{hub},ip={GUEST}/24", what, HOST)
+        return measured(what, End(None, f"{hub},ip={HOST}/24"), End(None, f"{hub},ip={GUEST}/24"),
+                        HOST)
 
 
 def over_host_loopback(what: str) -> list[float]:
-    with server(None, "native"):
-        return measured(None, "native", what, "127.0.0.1")
+    return measured(what, End(None, "native"), End(None, "native"), "127.0.0.1")
 
 
 def over_sockets_of_the_host(what: str) -> list[float]:
-    with server(None, "native"):
-        return measured(None, "host", what, "127.0.0.1")
+    return measured(what, End(None, "native"), End(None, "host"), "127.0.0.1")
 
 
 def turns(ways: dict[str, Callable], what: str, rounds: int) -> Turns:
@@ -106,6 +132,14 @@ def bulk(name: str, measured_in_turns: Turns) -> Result:
 
 def round_trip(name: str, measured_in_turns: Turns, part: int) -> Result:
     return measured_in_turns.result(name, "us", "", lambda values: values[part])
+
+
+def processors(name: str, measured_in_turns: Turns, peer: str) -> Result:
+    """Beside a round trip: a side that polls answers sooner, and pays with processor time."""
+    result = measured_in_turns.result(name, "us", "shown", lambda values: values[2])
+    if OURS in result.samples and peer in result.samples:
+        result.ratio = result.pair(OURS, peer)
+    return result
 
 
 def judged(result: Result, peer: str, limit: float, larger: bool) -> Result:
@@ -125,6 +159,7 @@ def on_a_tap(rounds: int) -> list[Result]:
         judged(bulk("TCP on a tap, from the host", back), VETH, 0.7, True),
         judged(round_trip("TCP round trip on a tap", trips, 0), VETH, 1.5, False),
         judged(round_trip("the same, 99th percentile", trips, 1), VETH, 1.5, False),
+        processors("TCP round trip on a tap, processor time of both ends", trips, VETH),
     ]
 
 
@@ -134,6 +169,7 @@ def on_a_hub(rounds: int) -> list[Result]:
     return [
         judged(bulk("TCP on a hub, two processes", out), LOOPBACK, 0.5, True),
         judged(round_trip("TCP round trip on a hub", trips, 0), LOOPBACK, 1.0, False),
+        processors("TCP round trip on a hub, processor time of both ends", trips, LOOPBACK),
     ]
 
 
@@ -144,6 +180,8 @@ def on_sockets_of_the_host(rounds: int) -> list[Result]:
         judged(bulk("TCP by sockets of the host, out", out), LOOPBACK, 0.7, True),
         judged(bulk("TCP by sockets of the host, in", back), LOOPBACK, 0.7, True),
         judged(round_trip("TCP round trip by sockets of the host", trips, 0), LOOPBACK, 1.5, False),
+        processors("TCP round trip by sockets of the host, processor time of both ends", trips,
+                   LOOPBACK),
     ]
 
 

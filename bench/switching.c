@@ -6,7 +6,7 @@
  *   getrlimit, one thread; two threads     ns of wall time per call, all threads counted together
  *   setrlimit, one thread; two threads     the same
  *   two threads; eight threads             the same, a mixture of calls
- *   pipe ping-pong                         ns per round trip
+ *   pipe ping-pong                         ns per round trip; ns of processor time, both threads
  *   a thread that is created, makes one call and is joined    ns
  *   two threads in turn, a call each, handed over by the host's futex    ns per turn of both
  */
@@ -40,12 +40,17 @@ struct job {
 
 static pthread_barrier_t start;
 
-static double now(void)
+static double time_of(clockid_t clock)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(clock, &time);
 	return time.tv_sec * 1e9 + time.tv_nsec;
+}
+
+static double now(void)
+{
+	return time_of(CLOCK_MONOTONIC);
 }
 
 static void require(int good)
@@ -124,7 +129,8 @@ static void *answer(void *argument)
 	return NULL;
 }
 
-static double ping_pong(const struct system *system)
+/* Returns the time of a round trip. *processor: the processor time for one, of both threads. */
+static double ping_pong(const struct system *system, double *processor)
 {
 	struct table_tennis game = { .system = system };
 	pthread_t other;
@@ -133,6 +139,7 @@ static double ping_pong(const struct system *system)
 
 	require(!system->call(SYS_pipe, game.there) && !system->call(SYS_pipe, game.back));
 	require(!pthread_create(&other, NULL, answer, &game));
+	*processor = time_of(CLOCK_PROCESS_CPUTIME_ID);
 	begin = now();
 	for (long i = 0; i < TRIPS; i++) {
 		require(system->call(SYS_write, game.there[1], &ball, 1L) == 1);
@@ -140,6 +147,7 @@ static double ping_pong(const struct system *system)
 	}
 	end = now();
 	pthread_join(other, NULL);
+	*processor = (time_of(CLOCK_PROCESS_CPUTIME_ID) - *processor) / TRIPS;
 	for (int i = 0; i < 2; i++) {
 		system->call(SYS_close, game.there[i]);
 		system->call(SYS_close, game.back[i]);
@@ -204,10 +212,13 @@ static double in_turn(const struct system *system)
 
 static void measure(const struct system *system)
 {
+	double trip, processor;
+
 	printf("%f %f %f %f ", calls(system, get_limit, 1), calls(system, get_limit, 2),
 	       calls(system, set_limit, 1), calls(system, set_limit, 2));
-	printf("%f %f %f %f %f\n", calls(system, mixture, 2), calls(system, mixture, 8),
-	       ping_pong(system), create(system), in_turn(system));
+	printf("%f %f ", calls(system, mixture, 2), calls(system, mixture, 8));
+	trip = ping_pong(system, &processor);
+	printf("%f %f %f %f\n", trip, processor, create(system), in_turn(system));
 }
 
 int main(int argc, char **argv)

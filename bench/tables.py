@@ -46,6 +46,7 @@ ROWS = [
     Row("pipe ping-pong of two threads, one vCPU", "switching",
         "pipe ping-pong of two threads, 1 vCPU"),
     Row("the same, two vCPUs", "switching", "pipe ping-pong of two threads, 2 vCPUs"),
+    Row("processor time of that", "switching", "pipe ping-pong, processor time of both, 2 vCPUs"),
     Row("thread created, one call, joined", "switching",
         "thread created, one call, joined, 2 vCPUs"),
     Row("`ls` of an ext4 image, whole process, sandboxed", "listing",
