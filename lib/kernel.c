@@ -91,9 +91,13 @@ static __attribute__((used)) void make_gate(void)
 }
 #undef GATE
 
-/* An older kernel's table is shorter: such a kernel lacks the functions at the end. */
+/*
+ * An older kernel's table is shorter: such a kernel lacks the functions at the end. One without a
+ * driver has NULL.
+ */
 #define HAS(table, name)							\
-	((table)->size >= offsetof(struct ob_upcalls, name) + sizeof((table)->name))
+	((table)->size >= offsetof(struct ob_upcalls, name) + sizeof((table)->name) &&	\
+	 (table)->name)
 #define ATTACH(name)								\
 	__atomic_store_n(&instance->upcalls.name,				\
 			 HAS(upcalls, name) ? upcalls->name : without_kernel.name, \

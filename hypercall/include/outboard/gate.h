@@ -140,8 +140,8 @@ int ob_kernel_virtio_remove(uint32_t device);
 
 /*
  * 1: from now on, new sockets of PF_INET and PF_INET6 are the host's. 0: they are the kernel's own
- * again, as at boot. Sockets that exist stay what they are. -ENOSYS: the host or this kernel cannot
- * do that; -EBUSY: a socket of MPTCP is open; else the host's error. Blocks.
+ * again, as at boot. Sockets that exist stay what they are. -ENOSYS: the host cannot do that;
+ * -EBUSY: a socket of MPTCP is open; else the host's error. Blocks.
  */
 int ob_kernel_sockets(uint32_t of_host);
 

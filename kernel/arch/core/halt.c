@@ -34,10 +34,8 @@
 #include <uapi/linux/mount.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
-#include "../drivers/block.h"
-#include "../drivers/pci.h"
-#include "../drivers/virtio.h"
 #include "deferred.h"
+#include "driver.h"
 #include "host.h"
 #include "patience.h"
 #include "vcpu.h"
@@ -357,11 +355,11 @@ static int ob_unmount_all(void)
  * As before a reboot. Not with a client thread that stays in the kernel: it may hold a lock of a
  * device or an array, and a driver would wait for that lock for ever.
  *
- * Without a PCI bus there is no device to shut down, and a visit of all devices takes time.
+ * Without hardware there is no device to shut down, and a visit of all devices takes time.
  */
 static void ob_prepare_for_end(void)
 {
-	if (ob_pci_is_used())
+	if (ob_drivers_have_hardware())
 		kernel_restart_prepare(NULL);
 	else
 		blocking_notifier_call_chain(&reboot_notifier_list, SYS_RESTART, NULL);
@@ -377,6 +375,7 @@ static long ob_halt_call(void *argument)
 {
 	struct ob_halt *halt = argument;
 	const struct cred *client = override_creds(&init_cred);
+	int error;
 
 	ob_vcpus_cancel();
 	halt->stuck = ob_quiesce_clients();
@@ -388,10 +387,10 @@ static long ob_halt_call(void *argument)
 	ksys_sync();
 	if (!halt->stuck)
 		ob_prepare_for_end();
-	ob_pci_stop();
 	/* After the reboot notifiers, which write, too. */
-	if (ob_block_write_errors() && !halt->result)
-		halt->result = -EIO;
+	error = ob_drivers_stop();
+	if (!halt->result)
+		halt->result = error;
 	revert_creds(client);
 	return 0;
 }
@@ -499,9 +498,7 @@ int ob_kernel_halt(int *halted)
 	ob_this_thread->irqs_off = 0;
 	ob_stop_vcpus();
 	ob_memory_is_used = !ob_join_threads() || halt.stuck;
-	ob_block_close_all();
-	ob_virtio_close_all();
-	ob_host_sockets_end(ob_host);
+	ob_drivers_close();
 	*halted = 1;
 	return halt.result;
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The kernel image's entry point, and its calls of the host (outboard/tables.h).
+ * The kernel's calls of the host (outboard/tables.h).
  *
- * The entry point copies the host's groups into one table of the kernel's own. A hypercall is then
- * one indirect jump, and an absent one returns an error. The table belongs to the process: a
- * snapshot does not contain it, and a halt leaves it (vmlinux.lds.S).
+ * The host's groups are copied into one table of the kernel's own. A hypercall is then one indirect
+ * jump, and an absent one returns an error. The table belongs to the process: a snapshot does not
+ * contain it, and a halt leaves it (vmlinux.lds.S).
  */
-#include <linux/elfnote.h>
 #include <linux/errno.h>
 #include <linux/export.h>
-#include <linux/init.h>
 #include <linux/minmax.h>
 #include <linux/stddef.h>
 #include <linux/types.h>
@@ -18,9 +16,6 @@
 #include <asm/vcpu.h>
 #include <outboard/tables.h>
 #include "host.h"
-#include "vcpu.h"
-
-ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
 
 #define OB_GROUP(name, members, required, error) struct ob_host_##name name;
 struct ob_host_table {
@@ -127,27 +122,10 @@ static bool ob_host_fits(const struct ob_hypercalls *table)
 	return fits;
 }
 
-extern const char ob_kept[], ob_kept_end[];
-
-#define OB_UPCALL(name) .name = ob_kernel_##name,
-static const struct ob_upcalls ob_upcalls = {
-	.size = sizeof(ob_upcalls),
-	.version = OB_INTERFACE_VERSION,
-	.version_magic = ob_kernel_version_magic,
-	.kept = ob_kept,
-	.kept_end = ob_kept_end,
-	OB_UPCALLS(OB_UPCALL)
-};
-
-/* The linker names this function as the image's entry point. */
-extern ob_image_entry ob_image_start;
-
-__visible __attribute__((visibility("hidden")))
-const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struct ob_host *host,
-					int64_t thread_block)
+bool ob_host_connect(const struct ob_hypercalls *table, struct ob_host *host)
 {
 	if (!ob_host_fits(table))
-		return NULL;
+		return false;
 #define OB_GROUP(name, members, required, error)					\
 	ob_copy_group((u64 *)&ob_host_table.name, sizeof(ob_host_table.name),		\
 		      OB_GROUP_OF(table, name), ob_absent_##error);
@@ -162,6 +140,5 @@ const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struc
 		.pci_is_whole = OB_HAS(table, pci) && OB_HAS(table, interrupts) &&
 				OB_HAS(table, iomem) && OB_HAS(table, dma),
 	};
-	ob_thread_block_offset = thread_block;
-	return &ob_upcalls;
+	return true;
 }

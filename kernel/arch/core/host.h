@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which of the optional groups this host has: host.c. */
+/* The host, and which of the optional groups it has: host.c. */
 #ifndef OUTBOARD_CORE_HOST_H
 #define OUTBOARD_CORE_HOST_H
 
@@ -13,5 +13,11 @@ struct ob_host_groups {
 	bool pci_is_whole;		/* the host has all members of the groups that PCI needs */
 };
 extern struct ob_host_groups ob_host_groups;
+
+struct ob_host;
+struct ob_hypercalls;
+
+/* Takes over the host's functions, before anything else runs. False: they do not fit. */
+bool ob_host_connect(const struct ob_hypercalls *table, struct ob_host *host);
 
 #endif

@@ -7,7 +7,7 @@
  *
  *   step       who                   what
  *   prepared   the leader            has loaded components, has made spare interfaces
- *                                    (virtio_spare.c), and notes what has to be renewed
+ *                                    (driver.h), and notes what has to be renewed
  *   at rest    the booting thread    takes the first vCPU while that idles; no other one is up. If
  *                                    it does not idle, the kernel is not saved, and goes on
  *   saved      the booting thread    writes all memory that is in use
@@ -34,8 +34,8 @@
 #include <linux/sizes.h>
 #include <outboard/gate.h>
 #include <outboard/hypercall_snapshot.h>
-#include "../drivers/virtio.h"
 #include "deferred.h"
+#include "driver.h"
 #include "patience.h"
 #include "snapshot.h"
 #include "vcpu.h"
@@ -212,7 +212,7 @@ int ob_snapshot_take(void)
 	int error;
 
 	/* No other thread uses the devices before the first call, even if the vCPU is busy. */
-	ob_virtio_spares_park();
+	ob_drivers_park();
 	ob_host_snapshot_end(ob_host, rests ? ob_snapshot_write() : -EBUSY);
 	ob_snapshot_end = 0;
 	if (rests)

@@ -7,10 +7,9 @@
  *   a baton     20 us, unless spinning was in vain    sleeps (baton.c)
  *               lately, or as many threads spin as
  *               there are processors; never with
- *               one processor. A client with
- *               virtio devices 60 us, in which it
- *               serves them, and as long with
- *               sockets of the host
+ *               one processor. A client whose answer
+ *               may come through a driver 60 us, in
+ *               which it serves the devices
  *   a lock      6 looks, with pauses between          takes interrupts if they are on, has the host
  *                                                     run others, and looks again
  *   cpu_relax   takes interrupts each time, if they   every 128th time: has the host run others
@@ -19,6 +18,7 @@
 #include <linux/export.h>
 #include <linux/sched.h>
 #include <asm/spin.h>
+#include "driver.h"
 #include "vcpu.h"
 
 /* Turns of cpu_relax() before one host_thread_yield(). */
@@ -63,12 +63,11 @@ static bool ob_spin_until(const u32 *word, u32 bits, u64 end)
 static bool ob_spin(const u32 *word, u32 bits)
 {
 	u64 now = ob_host_clock_monotonic(ob_host), patience = OB_PATIENCE;
-	bool is_client = ob_this_thread->kind == OB_THREAD_CLIENT;
 	int found = -ENODEV;
 
-	if (READ_ONCE(ob_machine.virtio_devices) && is_client)
-		found = ob_host_virtio_poll(ob_host, word, bits, now + OB_PATIENCE_DEVICES);
-	else if (READ_ONCE(ob_machine.has_host_sockets) && is_client)
+	if (ob_this_thread->kind == OB_THREAD_CLIENT)
+		found = ob_drivers_poll(word, bits, now + OB_PATIENCE_DEVICES);
+	if (found == -EAGAIN)
 		patience = OB_PATIENCE_DEVICES;
 	return found < 0 ? ob_spin_until(word, bits, now + patience) : found;
 }
@@ -111,10 +110,10 @@ static bool ob_all_idle(void)
  */
 void ob_spin_for_bits(const u32 *word, u32 bits)
 {
-	if (ob_spin_if_useful(word, bits) || !READ_ONCE(ob_machine.virtio_devices))
+	if (ob_spin_if_useful(word, bits))
 		return;
 	if (ob_this_thread->kind == OB_THREAD_CLIENT || ob_all_idle())
-		ob_host_virtio_poll(ob_host, word, bits, 0);
+		ob_drivers_poll(word, bits, 0);
 }
 
 /*

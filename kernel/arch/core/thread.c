@@ -26,8 +26,8 @@
 #include <linux/pid_namespace.h>
 #include <linux/wait.h>
 #include <asm/switch_to.h>
-#include "../drivers/virtio.h"
 #include "deferred.h"
+#include "driver.h"
 #include "signal.h"
 #include "snapshot.h"
 #include "switch.h"
@@ -206,7 +206,7 @@ int ob_leader_main(void *unused)
 #endif
 	ob_machine.components_error = ob_components_load(ob_machine.components);
 	if (ob_machine.snapshot) {
-		ob_virtio_spares_make(ob_machine.spare_interfaces);
+		ob_drivers_prepare();
 		ob_prepared();
 	} else {
 		ob_ready();

@@ -178,8 +178,6 @@ struct ob_machine {
 	u32 vcpus;
 	int spinners_max;		/* how many threads may spin at a time: spin.c */
 	atomic_t spinners;
-	u32 virtio_devices;		/* so many are in use: threads that spin may serve them */
-	bool has_host_sockets;		/* answers come by sockets of the host: spin.c */
 	int console_level;
 	u64 memory;			/* ceiling */
 	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */

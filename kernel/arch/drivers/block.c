@@ -18,9 +18,9 @@
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <outboard/gate.h>
+#include "../core/driver.h"
 #include "../core/irq.h"
 #include "../core/vcpu.h"
-#include "block.h"
 
 #define OB_QUEUE_DEPTH 32
 #define OB_SEGMENTS_MAX 128
@@ -45,12 +45,8 @@ struct ob_command {
 static LIST_HEAD(ob_disks);
 static DEFINE_MUTEX(ob_disks_lock);
 static DEFINE_IDA(ob_disk_indices);
+/* Writes and flushes that failed since boot. */
 static atomic_long_t ob_write_errors;
-
-unsigned long ob_block_write_errors(void)
-{
-	return atomic_long_read(&ob_write_errors);
-}
 
 /*
  * A failed discard loses no data. If the host does not support an operation, Linux replaces it by
@@ -402,7 +398,12 @@ int ob_kernel_disk_remove(u32 number)
 	return error;
 }
 
-void ob_block_close_all(void)
+static int ob_block_stop(void)
+{
+	return atomic_long_read(&ob_write_errors) ? -EIO : 0;
+}
+
+static void ob_block_close(void)
 {
 	struct ob_disk *disk;
 
@@ -410,10 +411,16 @@ void ob_block_close_all(void)
 		ob_host_block_close(ob_host, disk->number);
 }
 
+static struct ob_driver ob_block_driver = {
+	.stop = ob_block_stop,
+	.close = ob_block_close,
+};
+
 static int __init ob_block_init(void)
 {
 	unsigned int irq = irq_create_mapping(ob_irq_domain, OB_INTERRUPT_BLOCK);
 
+	ob_driver_register(&ob_block_driver);
 	return irq ? request_irq(irq, ob_block_interrupt, 0, "block", NULL) : -ENOMEM;
 }
 subsys_initcall(ob_block_init);

@@ -10,10 +10,10 @@
 #include <linux/msi.h>
 #include <linux/pci.h>
 #include "../core/dma.h"
+#include "../core/driver.h"
 #include "../core/host.h"
 #include "../core/irq.h"
 #include "../core/vcpu.h"
-#include "pci.h"
 
 #define OB_WINDOWS_MOST 8
 
@@ -184,6 +184,23 @@ static int __init ob_pci_probe(void)
 	return ob_pci_add_windows() ?: ob_pci_add_messages() ?: pci_host_probe(ob_pci.bridge);
 }
 
+static int ob_pci_stop(void)
+{
+	struct pci_dev *device = NULL;
+
+	/* Timers and kernel threads of drivers still run, and may call pci_set_master(). */
+	WRITE_ONCE(ob_pci.stopped, true);
+	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
+		pci_clear_master(device);
+	ob_irqs_stop();
+	return 0;
+}
+
+static struct ob_driver ob_pci_driver = {
+	.has_hardware = true,
+	.stop = ob_pci_stop,
+};
+
 static int __init ob_pci_start(void)
 {
 	const char *reason = ob_pci_refusal();
@@ -199,25 +216,9 @@ static int __init ob_pci_start(void)
 	if (error) {
 		ob_pci.bridge = NULL;
 		pr_err("the PCI bus is not used: error %d\n", error);
+		return error;
 	}
-	return error;
+	ob_driver_register(&ob_pci_driver);
+	return 0;
 }
 subsys_initcall_sync(ob_pci_start);
-
-bool ob_pci_is_used(void)
-{
-	return ob_pci.bridge;
-}
-
-void ob_pci_stop(void)
-{
-	struct pci_dev *device = NULL;
-
-	if (!ob_pci.bridge)
-		return;
-	/* Timers and kernel threads of drivers still run, and may call pci_set_master(). */
-	WRITE_ONCE(ob_pci.stopped, true);
-	while ((device = pci_get_device(PCI_ANY_ID, PCI_ANY_ID, device)))
-		pci_clear_master(device);
-	ob_irqs_stop();
-}

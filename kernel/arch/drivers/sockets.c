@@ -18,6 +18,7 @@
 #include <linux/xarray.h>
 #include <net/inet_sock.h>
 #include <outboard/gate.h>
+#include "../core/driver.h"
 #include "../core/irq.h"
 #include "../core/vcpu.h"
 #include "sockets.h"
@@ -471,6 +472,9 @@ static bool ob_has_mptcp_sockets(void)
 	return ob_mptcp && percpu_counter_sum_positive(ob_mptcp->sockets_allocated);
 }
 
+/* Answers may come by sockets of the host. */
+static bool ob_has_host_sockets;
+
 static long ob_sockets_switch(void *of_host)
 {
 	int error = 0;
@@ -483,7 +487,7 @@ static long ob_sockets_switch(void *of_host)
 	mutex_unlock(&ob_mptcp_mutex);
 	/* Sockets of the host stay when new ones are the kernel's own again. */
 	if (of_host && !error)
-		WRITE_ONCE(ob_machine.has_host_sockets, true);
+		WRITE_ONCE(ob_has_host_sockets, true);
 	return error;
 }
 
@@ -494,11 +498,27 @@ int ob_kernel_sockets(u32 of_host)
 	return error ? error : ob_call(ob_sockets_switch, (void *)(unsigned long)of_host);
 }
 
+static int ob_sockets_poll(const u32 *word, u32 bits, u64 end)
+{
+	return READ_ONCE(ob_has_host_sockets) ? -EAGAIN : -ENODEV;
+}
+
+static void ob_sockets_close(void)
+{
+	ob_host_sockets_end(ob_host);
+}
+
+static struct ob_driver ob_sockets_driver = {
+	.poll = ob_sockets_poll,
+	.close = ob_sockets_close,
+};
+
 static int __init ob_sockets_init(void)
 {
 	unsigned int irq = irq_create_mapping(ob_irq_domain, OB_INTERRUPT_SOCKETS);
 	int error = irq ? request_irq(irq, ob_sockets_interrupt, 0, "sockets", NULL) : -ENOMEM;
 
+	ob_driver_register(&ob_sockets_driver);
 	return error ? error : proto_register(&ob_proto, 1);
 }
 subsys_initcall(ob_sockets_init);

@@ -20,10 +20,10 @@
 #include <linux/virtio_ids.h>
 #include <linux/virtio_ring.h>
 #include <outboard/gate.h>
+#include "../core/driver.h"
 #include "../core/irq.h"
 #include "../core/patience.h"
 #include "../core/vcpu.h"
-#include "virtio.h"
 #include "virtio_device.h"
 
 static_assert(OB_VIRTIO_BASE == OB_PHYS_OFFSET);
@@ -33,6 +33,7 @@ static_assert(OB_VIRTIO_BASE == OB_PHYS_OFFSET);
 
 LIST_HEAD(ob_virtios);
 DEFINE_MUTEX(ob_virtios_lock);
+static u32 ob_virtios_in_use;
 
 static void ob_virtio_get(struct virtio_device *device, unsigned int offset, void *bytes,
 			  unsigned int size)
@@ -340,11 +341,16 @@ static long ob_virtio_do(long (*function)(void *argument), struct ob_virtio_call
 	return call->ran ? call->result : error;
 }
 
+void ob_virtio_count(int change)
+{
+	WRITE_ONCE(ob_virtios_in_use, ob_virtios_in_use + change);
+}
+
 static void ob_virtio_list_add(struct ob_virtio *virtio)
 {
 	mutex_lock(&ob_virtios_lock);
 	list_add_tail(&virtio->list, &ob_virtios);
-	WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
+	ob_virtio_count(1);
 	mutex_unlock(&ob_virtios_lock);
 }
 
@@ -408,7 +414,7 @@ static struct ob_virtio *ob_virtio_take(u32 number)
 			found = virtio;
 	if (found) {
 		list_del(&found->list);
-		WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices - 1);
+		ob_virtio_count(-1);
 	}
 	mutex_unlock(&ob_virtios_lock);
 	return found;
@@ -468,10 +474,28 @@ int ob_kernel_virtio_remove(u32 number)
 	return error;
 }
 
-void ob_virtio_close_all(void)
+static int ob_virtio_poll(const u32 *word, u32 bits, u64 end)
+{
+	return READ_ONCE(ob_virtios_in_use) ? ob_host_virtio_poll(ob_host, word, bits, end) :
+					      -ENODEV;
+}
+
+static void ob_virtio_close(void)
 {
 	struct ob_virtio *virtio;
 
 	list_for_each_entry(virtio, &ob_virtios, list)
 		ob_host_virtio_close(ob_host, virtio->number);
 }
+
+static struct ob_driver ob_virtio_driver = {
+	.poll = ob_virtio_poll,
+	.close = ob_virtio_close,
+};
+
+static int __init ob_virtio_init(void)
+{
+	ob_driver_register(&ob_virtio_driver);
+	return 0;
+}
+subsys_initcall(ob_virtio_init);

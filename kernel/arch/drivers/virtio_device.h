@@ -31,6 +31,9 @@ struct ob_virtio_vq {
 extern struct list_head ob_virtios;
 extern struct mutex ob_virtios_lock;
 
+/* So many more, or fewer, are in use: threads that wait serve them. Under the lock, or at rest. */
+void ob_virtio_count(int change);
+
 static inline struct ob_virtio *ob_virtio_of(struct virtio_device *device)
 {
 	return container_of(device, struct ob_virtio, device);

@@ -18,8 +18,8 @@
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
 #include <linux/virtio_net.h>
+#include "../core/driver.h"
 #include "../core/vcpu.h"
-#include "virtio.h"
 #include "virtio_device.h"
 
 /* What the drivers of all spare devices have read. */
@@ -55,8 +55,9 @@ static int ob_make_spare(void)
 	return error;
 }
 
-void ob_virtio_spares_make(unsigned int count)
+static void ob_make_spares(void)
 {
+	u32 count = ob_machine.spare_interfaces;
 	int error = 0;
 
 	while (count-- && !error)
@@ -65,16 +66,28 @@ void ob_virtio_spares_make(unsigned int count)
 		pr_warn("a spare network interface cannot be made: error %d\n", error);
 }
 
-void ob_virtio_spares_park(void)
+static void ob_park_spares(void)
 {
 	struct ob_virtio *virtio;
 
 	list_for_each_entry(virtio, &ob_virtios, list) {
 		ob_host_virtio_close(ob_host, virtio->number);
 		virtio->number = OB_VIRTIO_NONE;
+		ob_virtio_count(-1);
 	}
-	WRITE_ONCE(ob_machine.virtio_devices, 0);
 }
+
+static struct ob_driver ob_spare_driver = {
+	.prepare = ob_make_spares,
+	.park = ob_park_spares,
+};
+
+static int __init ob_spare_init(void)
+{
+	ob_driver_register(&ob_spare_driver);
+	return 0;
+}
+subsys_initcall(ob_spare_init);
 
 static bool ob_is_like(const struct ob_virtio *spare, u32 number, const struct ob_virtio_info *info)
 {
@@ -98,7 +111,7 @@ static struct ob_virtio *ob_take_spare(u32 number, const struct ob_virtio_info *
 			continue;
 		found = virtio;
 		found->number = number;
-		WRITE_ONCE(ob_machine.virtio_devices, ob_machine.virtio_devices + 1);
+		ob_virtio_count(1);
 		break;
 	}
 	mutex_unlock(&ob_virtios_lock);
