@@ -264,11 +264,6 @@ static int fail_to_start(struct ob_instance *instance, uint64_t wanted,
 		    limited ? "; limits of this process: " : "", limits);
 }
 
-static void set_state(struct ob_instance *instance, enum ob_instance_state state)
-{
-	__atomic_store_n(&instance->state, state, __ATOMIC_SEQ_CST);
-}
-
 static int load_image(struct ob_instance *instance, const char *path)
 {
 	char reason[256], limits[192] = "";
@@ -297,7 +292,7 @@ static unsigned int on_panic(void *argument, const char *text, size_t length)
 	unsigned int rest = instance->panic ? 0 : OB_PLATFORM_PANIC_PRINT;
 
 	if (instance->contains_panic) {
-		set_state(instance, OB_INSTANCE_PANICKED);
+		ob_instance_set_state(instance, OB_INSTANCE_PANICKED);
 		ob_instance_attach(instance, NULL);
 		rest |= OB_PLATFORM_PANIC_STAY;
 	}
@@ -331,21 +326,21 @@ static void clean_up(struct ob_instance *instance)
 	/* DHCP clients log. */
 	ob_log_close(&instance->log);
 	if (is_stuck) {
-		set_state(instance, OB_INSTANCE_STUCK);
+		ob_instance_set_state(instance, OB_INSTANCE_STUCK);
 		return;
 	}
 	if (ob_image_renew(instance->image)) {
 		/* Its memory stays, and is of no use. */
 		instance->image = NULL;
 	}
-	set_state(instance, OB_INSTANCE_EMPTY);
+	ob_instance_set_state(instance, OB_INSTANCE_EMPTY);
 }
 
 /* Gives up a kernel that runs and cannot be halted. */
 static void abandon(struct ob_instance *instance)
 {
 	ob_instance_attach(instance, NULL);
-	set_state(instance, OB_INSTANCE_STUCK);
+	ob_instance_set_state(instance, OB_INSTANCE_STUCK);
 }
 
 static int start_kernel(struct ob_instance *instance, uint64_t wanted,
@@ -354,7 +349,7 @@ static int start_kernel(struct ob_instance *instance, uint64_t wanted,
 	const struct ob_upcalls *kernel = instance->image->upcalls;
 	int halted, halt_error, error;
 
-	set_state(instance, OB_INSTANCE_RUNNING);
+	ob_instance_set_state(instance, OB_INSTANCE_RUNNING);
 	ob_instance_attach(instance, kernel);
 	error = kernel->boot(parameters);
 	ob_platform_snapshot_done(instance->host);
@@ -504,16 +499,4 @@ int ob_halt_on(struct ob_instance *instance)
 	clean_up(instance);
 	pthread_mutex_unlock(&instance->mutex);
 	return error;
-}
-
-/* Resets the instance in a fork()ed child. Other hooks drop images, memory and threads. */
-void ob_instance_forget(struct ob_instance *instance)
-{
-	pthread_mutex_init(&instance->mutex, NULL);
-	ob_instance_attach(instance, NULL);
-	ob_log_close(&instance->log);
-	/* The interfaces and the threads of DHCP are the parent's. */
-	instance->net = (struct ob_net)OB_NO_NET;
-	instance->image = NULL;
-	set_state(instance, OB_INSTANCE_EMPTY);
 }

@@ -90,14 +90,26 @@ int ob_instance_free(struct ob_instance *instance)
 	return 0;
 }
 
+/* Resets the instance in a fork()ed child. Other hooks drop images, memory and threads. */
+static void forget(struct ob_instance *instance)
+{
+	pthread_mutex_init(&instance->mutex, NULL);
+	ob_instance_attach(instance, NULL);
+	ob_log_close(&instance->log);
+	/* The interfaces and the threads of DHCP are the parent's. */
+	instance->net = (struct ob_net)OB_NO_NET;
+	instance->image = NULL;
+	ob_instance_set_state(instance, OB_INSTANCE_EMPTY);
+}
+
 /* The child has one thread, and none of its parent's kernels. */
 static void forget_parent(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	ob_instance_forget(&ob_default);
+	forget(&ob_default);
 	for (int i = 0; i < OB_HOSTS_MOST; i++)
 		if (instances[i].taken)
-			ob_instance_forget(&instances[i]);
+			forget(&instances[i]);
 	ob_images_forget();
 }
 

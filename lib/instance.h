@@ -52,14 +52,17 @@ struct ob_instance {
 
 extern struct ob_instance ob_default;
 
+static inline void ob_instance_set_state(struct ob_instance *instance,
+					 enum ob_instance_state state)
+{
+	__atomic_store_n(&instance->state, state, __ATOMIC_SEQ_CST);
+}
+
 /* kernel.c: directs calls to that kernel. NULL: calls fail with -ENODEV. */
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls);
 
 /* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */
 #define ob_upcall(instance, name) __atomic_load_n(&(instance)->upcalls.name, __ATOMIC_ACQUIRE)
-
-/* boot.c: resets the instance in a fork()ed child. */
-void ob_instance_forget(struct ob_instance *instance);
 
 /*
  * instance.c: in a child that did not run the hook for fork(), does what the hook does. Before the

@@ -87,6 +87,7 @@ class Repository:
               "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
         # There are no crates.
         write(f"{path}/tests/import_circles.py", "#!/bin/sh\n", 0o755)
+        write(f"{path}/tests/c_circles.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/type_names.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
         write(f"{path}/fuzz/run", "#!/bin/sh\n", 0o755)

@@ -1,58 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Clocks, messages, random numbers, and the functions that tests call. */
+/* The functions that tests call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "internal.h"
-
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-}
-
-uint64_t ob_host_clock_monotonic(struct ob_host *host)
-{
-	(void)host;
-	return read_clock(CLOCK_MONOTONIC);
-}
-
-uint64_t ob_host_clock_realtime(struct ob_host *host)
-{
-	(void)host;
-	return read_clock(CLOCK_REALTIME);
-}
-
-uint64_t ob_host_clock_realtime_coarse(struct ob_host *host)
-{
-	return ob_host_clock_realtime(host);
-}
-
-void ob_host_console_write(struct ob_host *host, int level, const char *line, uint64_t length)
-{
-	if (level <= (int)host->options.log_level)
-		fprintf(stderr, "%.*s\n", (int)length, line);
-}
-
-void ob_host_panic(struct ob_host *host, const char *message)
-{
-	(void)host;
-	fprintf(stderr, "mock: panic: %s\n", message);
-	abort();
-}
-
-int ob_host_random(struct ob_host *host, void *buffer, uint64_t size)
-{
-	(void)host;
-	return getrandom(buffer, size, 0) == (ssize_t)size ? 0 : -EIO;
-}
 
 struct ob_host *mock_new(const char *image, const struct mock_options *options)
 {

@@ -1,77 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Block: the hypercalls, and the table of disks.
- *
- * The table grows in chunks that double and never move: disk n is in chunk floor(log2(n + 1)). So a
- * thread finds a disk by its number without a lock while another thread opens one. Opening and
- * closing take a mutex, and no vCPU is held there.
- */
+/* Block: the hypercalls. Opening and closing take a mutex, and no vCPU is held there. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "block.h"
 #include "raw.h"
-
-#define CHUNKS OB_DISK_CHUNKS
-
-static unsigned int chunk_of(uint32_t number)
-{
-	return 31 - (unsigned int)__builtin_clz(number + 1);
-}
-
-static struct ob_disk *slot(struct ob_host *host, uint32_t number)
-{
-	unsigned int chunk;
-	struct ob_disk *disks;
-
-	if (number >= (1u << CHUNKS) - 1)
-		return NULL;
-	chunk = chunk_of(number);
-	disks = __atomic_load_n(&host->disks.chunks[chunk], __ATOMIC_ACQUIRE);
-	return disks ? &disks[number + 1 - (1u << chunk)] : NULL;
-}
-
-struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number)
-{
-	struct ob_disk *disk = slot(host, number);
-
-	return disk && __atomic_load_n(&disk->in_use, __ATOMIC_ACQUIRE) ? disk : NULL;
-}
-
-static int add_chunk(struct ob_host *host, unsigned int chunk)
-{
-	struct ob_disk *disks;
-
-	if (chunk >= CHUNKS)
-		return -ENFILE;
-	disks = calloc(1ul << chunk, sizeof(*disks));
-	if (!disks)
-		return -ENOMEM;
-	__atomic_store_n(&host->disks.chunks[chunk], disks, __ATOMIC_RELEASE);
-	return 0;
-}
-
-/* Puts an open disk into the first free place. Returns its number. */
-static int table_insert(struct ob_host *host, const struct ob_disk *open)
-{
-	uint32_t number = 0;
-	struct ob_disk *place;
-	int error;
-
-	while ((place = slot(host, number)) && place->in_use)
-		number++;
-	if (!place) {
-		error = add_chunk(host, chunk_of(number));
-		if (error)
-			return error;
-		place = slot(host, number);
-	}
-	*place = *open;
-	pthread_rwlock_init(&place->reporters, NULL);
-	return (int)number;
-}
 
 int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags,
 		       struct ob_block_info *info)
@@ -89,7 +23,7 @@ int ob_host_block_open(struct ob_host *host, const char *path, uint32_t flags,
 		return error;
 	}
 	pthread_mutex_lock(&host->disks.mutex);
-	number = table_insert(host, &disk);
+	number = ob_disk_insert(host, &disk);
 	pthread_mutex_unlock(&host->disks.mutex);
 	if (number < 0) {
 		ob_block_queue_put(host);
@@ -139,7 +73,7 @@ void ob_posix_block_forked(struct ob_host *host)
 {
 	struct ob_disk *disk;
 
-	for (uint32_t number = 0; (disk = slot(host, number)); number++) {
+	for (uint32_t number = 0; (disk = ob_disk_slot(host, number)); number++) {
 		if (disk->in_use && disk->fd >= 0)
 			raw_close(disk->fd);
 		disk->in_use = false;

@@ -76,8 +76,12 @@ int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request
  */
 int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number);
 
-/* block.c: finds a disk by its number; NULL: there is none. Any thread. */
+/* block_table.c: finds a disk by its number; NULL: there is none. Any thread. */
 struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number);
+/* The place of that number, which may be free; NULL: the table ends before. */
+struct ob_disk *ob_disk_slot(struct ob_host *host, uint32_t number);
+/* Puts an open disk into the first free place. Returns its number. With the table's mutex. */
+int ob_disk_insert(struct ob_host *host, const struct ob_disk *open);
 
 /* block_queue.c: workers run as long as the queue has users. Both functions block. */
 int ob_block_queue_get(struct ob_host *host);

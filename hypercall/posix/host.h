@@ -103,7 +103,7 @@ struct ob_posix_huge {
 	_Alignas(64) char stack[OB_HUGE_STACK_BYTES];
 };
 
-/* block.c */
+/* block_table.c */
 
 #define OB_DISK_CHUNKS 31	/* enough for all positive values of an int */
 

@@ -158,11 +158,17 @@ void ob_posix_components_find(void);
 const char *ob_posix_components_identity(void);
 
 /* signal.c */
-bool ob_posix_faults_are_blocked(void);
 void ob_posix_signals_install(void);
 void ob_posix_signals_remove(void);
-/* Sends the preempt signal to a thread of this process, marked as ours. */
-void ob_posix_preempt_send(uint64_t tid);
+
+/* thread.c: whether the calling thread blocks them: the host would end it at the first fault. */
+bool ob_posix_faults_are_blocked(void);
+/* thread.c: its address marks the preempt signals that this process sends itself. */
+extern const char ob_posix_preempt_mark;
+
+/* origin.c: in the process that has the kernels, and in a child that has run a hook. */
+void ob_posix_origin_make(void);
+void ob_posix_origin_renew(void);
 
 /*
  * snapshot/request.c: the snapshot to use, or to save, is the file `name` in the directory. The

@@ -62,15 +62,6 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 	return 0;
 }
 
-bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address,
-			      uint64_t size)
-{
-	const struct ob_posix_region *r = &host->regions[region];
-
-	return address >= r->address && address - r->address <= r->size &&
-	       size <= r->size - (address - r->address);
-}
-
 int ob_host_region_commit(struct ob_host *host, uint64_t address, uint64_t size)
 {
 	if (!ob_posix_is_page_range(address, size))

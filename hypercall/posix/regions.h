@@ -31,11 +31,18 @@ int ob_posix_reserve_placed(struct ob_host *host, uint64_t size, uint64_t *addre
 /* Within reach of the kernel's text. 0 or -ENOMEM. */
 int ob_posix_reserve_near_text(struct ob_host *host, uint64_t size, uint64_t *address);
 
+/* False also if the region is not reserved. */
+static inline bool ob_posix_region_contains(struct ob_host *host, enum ob_region region,
+					    uint64_t address, uint64_t size)
+{
+	const struct ob_posix_region *r = &host->regions[region];
+
+	return address >= r->address && address - r->address <= r->size &&
+	       size <= r->size - (address - r->address);
+}
+
 /* regions.c */
 bool ob_posix_is_window(enum ob_region region);
-/* False also if the region is not reserved. */
-bool ob_posix_region_contains(struct ob_host *host, enum ob_region region, uint64_t address,
-			      uint64_t size);
 
 /* ram.c: puts a memfd of the region's size behind the reserved range. 0 or -ENOMEM. */
 int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram);

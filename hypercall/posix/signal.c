@@ -55,9 +55,6 @@ static struct handled_signal handled[] = {
 
 #define HANDLED_SIGNALS (sizeof(handled) / sizeof(handled[0]))
 
-/* Its address marks the signals that this process sends itself. */
-static char preempt_mark;
-
 static __attribute__((noinline)) int errno_save(void)
 {
 	return errno;
@@ -198,15 +195,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	errno_restore(saved);
 }
 
-/* Whether the calling thread blocks them: the host would end it at the first fault. */
-bool ob_posix_faults_are_blocked(void)
-{
-	sigset_t blocked;
-
-	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
-	return sigismember(&blocked, SIGSEGV);
-}
-
 static void unblock(int number)
 {
 	sigset_t set;
@@ -226,7 +214,7 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 	 * SIGURG from elsewhere, also of the program itself. So each SIGURG counts as a preemption,
 	 * too.
 	 */
-	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &preempt_mark)
+	if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != &ob_posix_preempt_mark)
 		chain(number, info, context);
 	ob_for_each_live_host(host) {
 		if (host->upcalls->preempt_begin()) {
@@ -235,18 +223,6 @@ static void on_preempt(int number, siginfo_t *info, void *context)
 		}
 	}
 	errno_restore(saved);
-}
-
-void ob_posix_preempt_send(uint64_t tid)
-{
-	siginfo_t info = { 0 };
-
-	info.si_signo = OB_PREEMPT_SIGNAL;
-	info.si_code = SI_QUEUE;
-	info.si_pid = getpid();
-	info.si_uid = getuid();
-	info.si_value.sival_ptr = &preempt_mark;
-	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)tid, OB_PREEMPT_SIGNAL, &info);
 }
 
 void ob_posix_signals_install(void)

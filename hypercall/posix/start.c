@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <sys/mman.h>
 
 #include "internal.h"
 
@@ -13,32 +12,6 @@ static int fork_hook_error;
 
 /* For the signal handlers and the hook for the end of threads, which exist while a host is live. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-/*
- * In a page that the host empties in each child of a fork: 0 in a child that has run no hook, as
- * one of _Fork() or clone(2). NULL: the host has no such pages.
- */
-static uint32_t *origin;
-
-static void origin_make(void)
-{
-	void *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			  0);
-
-	if (page == MAP_FAILED)
-		return;
-	if (madvise(page, PAGE_BYTES, MADV_WIPEONFORK)) {
-		munmap(page, PAGE_BYTES);
-		return;
-	}
-	origin = page;
-	*origin = 1;
-}
-
-bool ob_platform_is_copy(void)
-{
-	return origin && !*origin;
-}
 
 static bool is_any_live(void)
 {
@@ -72,8 +45,7 @@ static void forked_child(void)
 	ob_host_for_all(ob_platform_stop);
 	ob_host_for_all(forget_parent);
 	ob_posix_thread_blocks_forked();
-	if (origin)
-		*origin = 1;
+	ob_posix_origin_renew();
 }
 
 void ob_platform_forget_parent(void)
@@ -84,7 +56,7 @@ void ob_platform_forget_parent(void)
 static void fork_hook_install(void)
 {
 	fork_hook_error = pthread_atfork(NULL, NULL, forked_child);
-	origin_make();
+	ob_posix_origin_make();
 }
 
 static bool fork_hook_is_installed(void)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -160,6 +161,8 @@ bool ob_platform_has_left_behind(const struct ob_host *host)
 	return __atomic_load_n(&host->left_behind, __ATOMIC_ACQUIRE);
 }
 
+const char ob_posix_preempt_mark;
+
 uint64_t ob_host_thread_self(struct ob_host *host)
 {
 	(void)host;
@@ -168,8 +171,15 @@ uint64_t ob_host_thread_self(struct ob_host *host)
 
 void ob_host_thread_interrupt(struct ob_host *host, uint64_t self)
 {
+	siginfo_t info = { 0 };
+
 	(void)host;
-	ob_posix_preempt_send(self);
+	info.si_signo = OB_PREEMPT_SIGNAL;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	info.si_value.sival_ptr = (void *)&ob_posix_preempt_mark;
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)self, OB_PREEMPT_SIGNAL, &info);
 }
 
 void ob_host_thread_yield(struct ob_host *host)
@@ -201,6 +211,14 @@ int ob_posix_thread_hook_create(void)
 void ob_posix_thread_hook_delete(void)
 {
 	pthread_key_delete(adopted_key);
+}
+
+bool ob_posix_faults_are_blocked(void)
+{
+	sigset_t blocked;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	return sigismember(&blocked, SIGSEGV);
 }
 
 /*

@@ -9,29 +9,6 @@
 
 #include "local.h"
 
-/* The kernel's descriptor and one; 0: the descriptor is the host's. Members are atomic. */
-static int kernel_fds[OB_LOCAL_MOST];
-
-static int highest;		/* of the descriptors that were ever the kernel's; atomic */
-
-int ob_local_kernel_fd(int fd)
-{
-	if (fd < 0 || fd >= OB_LOCAL_MOST)
-		return -1;
-	return __atomic_load_n(&kernel_fds[fd], __ATOMIC_ACQUIRE) - 1;
-}
-
-/* Returns the kernel's descriptor that had the number before, or -1. */
-static int set_kernel_fd(int fd, int kernel_fd)
-{
-	int before = __atomic_load_n(&highest, __ATOMIC_RELAXED);
-
-	while (fd > before && !__atomic_compare_exchange_n(&highest, &before, fd, false,
-							   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	return __atomic_exchange_n(&kernel_fds[fd], kernel_fd + 1, __ATOMIC_ACQ_REL) - 1;
-}
-
 static void forget(int kernel_fd)
 {
 	int before = errno;
@@ -56,7 +33,7 @@ int ob_local_publish(long kernel_fd, bool close_on_exec)
 	if (fd < 0)
 		forget((int)kernel_fd);
 	else
-		set_kernel_fd(fd, (int)kernel_fd);
+		ob_local_set_kernel_fd(fd, (int)kernel_fd);
 	return fd;
 }
 
@@ -91,7 +68,7 @@ int ob_local_accept(int fd, void *address, socklen_t *length)
 int ob_local_close(int fd)
 {
 	if (ob_local_kernel_fd(fd) >= 0)
-		forget(set_kernel_fd(fd, -1));
+		forget(ob_local_set_kernel_fd(fd, -1));
 	return close(fd);
 }
 
@@ -111,7 +88,7 @@ int ob_local_dup3(int from, int to, int flags)
 			return -1;
 	}
 	fd = to < OB_LOCAL_MOST ? dup3(from, to, flags) : (errno = EBADF, -1);
-	forget(fd < 0 ? (int)copy : set_kernel_fd(fd, (int)copy));
+	forget(fd < 0 ? (int)copy : ob_local_set_kernel_fd(fd, (int)copy));
 	return fd;
 }
 
@@ -134,7 +111,7 @@ static int duplicate(int fd, int kernel_fd, int command, long least)
 	if (number < 0)
 		forget((int)copy);
 	else
-		set_kernel_fd(number, (int)copy);
+		ob_local_set_kernel_fd(number, (int)copy);
 	return number;
 }
 
@@ -175,13 +152,6 @@ int ob_local_fstat(int fd, struct stat *status)
 
 	return kernel_fd < 0 ? fstat(fd, status)
 			     : (int)ob_sys_fstat((unsigned int)kernel_fd, status);
-}
-
-void ob_local_shut_down_all(void)
-{
-	for (int fd = 0; fd <= __atomic_load_n(&highest, __ATOMIC_RELAXED); fd++)
-		if (ob_local_kernel_fd(fd) >= 0)
-			ob_sys_shutdown(ob_local_kernel_fd(fd), SHUT_WR);
 }
 
 /* ---- streams ------------------------------------------------------------------ */

@@ -27,16 +27,18 @@
 /* The highest descriptor of the host, and one: Linux's limit. */
 #define OB_LOCAL_MOST (1 << 20)
 
-/* descriptors.c: the kernel's number of a descriptor; -1: the descriptor is the host's. */
+/* table.c: the kernel's number of a descriptor; -1: the descriptor is the host's. */
 int ob_local_kernel_fd(int fd);
+/* `kernel_fd` -1: none. Returns what the descriptor had before, or -1. */
+int ob_local_set_kernel_fd(int fd, int kernel_fd);
+/* Tells the peers of all descriptors of the kernel that no more data come. */
+void ob_local_shut_down_all(void);
 /* Gives a descriptor of the kernel a number of the host. -1 passes on the kernel's error. */
 int ob_local_publish(long kernel_fd, bool close_on_exec);
 
 /* start.c: boots the kernel, once. 0, or -1 and errno. */
 int ob_local_start(void);
 
-/* Tells the peers of all descriptors of the kernel that no more data come. */
-void ob_local_shut_down_all(void);
 
 /* drain.c: for atexit(). */
 void ob_local_drain(void);

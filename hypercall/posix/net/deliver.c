@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Network: what back-ends without offloads do with a frame that they received. */
 #include <errno.h>
-#include <string.h>
 
 #include "deliver.h"
-#include "internal.h"
-
-#define LEVEL_WARNING 4
-#define LEVEL_INFORMATION 6
 
 /* A VLAN tag is not part of the MTU. */
 #define VLAN_BYTES 4u
@@ -28,14 +23,4 @@ bool ob_net_deliver(struct ob_net_port *port, uint32_t mtu, const void *frame, s
 			return false;
 	}
 	return true;
-}
-
-void ob_net_warn(struct ob_host *host, const char *text)
-{
-	ob_host_console_write(host, LEVEL_WARNING, text, strlen(text));
-}
-
-void ob_net_inform(struct ob_host *host, const char *text)
-{
-	ob_host_console_write(host, LEVEL_INFORMATION, text, strlen(text));
 }

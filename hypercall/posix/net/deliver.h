@@ -15,8 +15,4 @@
  */
 bool ob_net_deliver(struct ob_net_port *port, uint32_t mtu, const void *frame, size_t length);
 
-/* Write a line to the log, as a warning or as information. */
-void ob_net_warn(struct ob_host *host, const char *text);
-void ob_net_inform(struct ob_host *host, const char *text);
-
 #endif

@@ -22,11 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend.h"
 #include "clock.h"
-#include "deliver.h"
 #include "internal.h"
 #include "pcap_write.h"
 #include "pieces.h"
+#include "report.h"
 #include "wrap.h"
 
 #define RING_BYTES (8ul << 20)

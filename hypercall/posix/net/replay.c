@@ -16,6 +16,7 @@
 #include "deliver.h"
 #include "internal.h"
 #include "pcap_read.h"
+#include "report.h"
 
 /* Frames between two interrupts, if there are no pauses. */
 #define BATCH 64

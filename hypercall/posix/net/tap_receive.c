@@ -35,8 +35,8 @@
 
 #include "../raw.h"
 #include "../shared_fd.h"
-#include "deliver.h"
 #include "pieces.h"
+#include "report.h"
 #include "tap.h"
 
 /* The kernel gets an interrupt after so much at the latest, and works while the thread reads on. */

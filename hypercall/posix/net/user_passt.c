@@ -27,6 +27,7 @@
 #include "internal.h"
 #include "pieces.h"
 #include "raw.h"
+#include "report.h"
 #include "ring.h"
 #include "user_passt.h"
 

@@ -22,6 +22,7 @@
 #include "internal.h"
 #include "pieces.h"
 #include "raw.h"
+#include "report.h"
 #include "ring.h"
 #include "slirp_api.h"
 #include "user.h"

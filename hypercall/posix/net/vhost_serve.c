@@ -31,33 +31,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;	/* of the list */
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
 
-void ob_serve_say(struct ob_serve *s, const char *format, ...)
-{
-	void (*log)(void *, const char *) = __atomic_load_n(&s->log, __ATOMIC_ACQUIRE);
-	char line[256];
-	va_list arguments;
-	int length;
-
-	if (!log)
-		return;
-	length = snprintf(line, sizeof(line), "vhost-user %.107s: ", s->path);
-	va_start(arguments, format);
-	vsnprintf(line + length, sizeof(line) - (size_t)length, format, arguments);
-	va_end(arguments);
-	log(s->log_context, line);
-}
-
 /* ---- a front-end -------------------------------------------------------- */
-
-/*
- * The server's thread watches the connection. So that it hears of the end, it does not rely on the
- * front-end to keep the eventfd as it was.
- */
-void ob_serve_ring(struct ob_serve *s, unsigned int queue)
-{
-	ob_shared_set_nonblocking(s->queues[queue].call.fd);
-	ob_bell_ring(&s->queues[queue].call);
-}
 
 /* The number of an interrupt is that of the queue, plus 1. The hub's thread fills the first one. */
 static void interrupt(void *context, uint32_t number)

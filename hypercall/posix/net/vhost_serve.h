@@ -62,11 +62,11 @@ struct ob_serve {
 	bool has_dropped;		/* frames, which the log has */
 };
 
-/* Logs a line about the socket. */
+/* vhost_serve_log.c: logs a line about the socket. */
 void ob_serve_say(struct ob_serve *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Interrupts the front-end's guest. For the server's thread. */
+/* vhost_serve_dialogue.c: interrupts the front-end's guest. For the server's thread. */
 void ob_serve_ring(struct ob_serve *s, unsigned int queue);
 
 /* vhost_serve_memory.c: maps the regions. NULL, or the reason; then there are none. */

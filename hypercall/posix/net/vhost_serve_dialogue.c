@@ -21,6 +21,7 @@
 
 #include "../raw.h"
 #include "../shared_fd.h"
+#include "bell.h"
 #include "clock.h"
 #include "vhost_serve.h"
 
@@ -42,6 +43,16 @@ struct message {
 	int fds[OB_VHOST_REGIONS_MOST];	/* -1: taken */
 	uint32_t fd_count;
 };
+
+/*
+ * The server's thread watches the connection. So that it hears of the end, it does not rely on the
+ * front-end to keep the eventfd as it was.
+ */
+void ob_serve_ring(struct ob_serve *s, unsigned int queue)
+{
+	ob_shared_set_nonblocking(s->queues[queue].call.fd);
+	ob_bell_ring(&s->queues[queue].call);
+}
 
 static bool is_stopping(const struct ob_serve *s)
 {

@@ -43,7 +43,7 @@
 #include "bell.h"
 #include "clock.h"
 #include "control.h"
-#include "deliver.h"
+#include "report.h"
 #include "vhost_user.h"
 
 #define BIT(n) (1ull << (n))

@@ -25,12 +25,6 @@
 
 #define CHECKED_FROM (offsetof(struct ob_snapshot_header, checksum) + sizeof(uint64_t))
 
-/* A file that nobody else can read or write. */
-bool ob_snapshot_is_own(const struct stat *status)
-{
-	return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !(status->st_mode & 077);
-}
-
 uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header)
 {
 	return ob_posix_checksum((const char *)header + CHECKED_FROM,

@@ -270,5 +270,6 @@ bool ob_platform_snapshot_use(struct ob_host *host, const char *directory,
 		raw_close(fd);
 		return false;
 	}
+	ob_posix_choose_place(host);
 	return true;
 }

@@ -28,7 +28,6 @@ int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *n
 	host->snapshot.directory = directory;
 	strcpy(host->snapshot.name, name);
 	strcpy(host->snapshot.key, key);
-	ob_posix_choose_place(host);
 	return ob_snapshot_report(host, 0, "not used: this kernel cannot be saved");
 }
 

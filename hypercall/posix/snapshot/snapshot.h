@@ -11,11 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "internal.h"
 
 #define OB_SNAPSHOT_MAGIC "outboard snapshot 2\n"
 #define OB_SNAPSHOT_DAY (24 * 3600)	/* seconds */
+
+/* A file that nobody else can read or write. */
+static inline bool ob_snapshot_is_own(const struct stat *status)
+{
+	return S_ISREG(status->st_mode) && status->st_uid == geteuid() && !(status->st_mode & 077);
+}
 
 struct ob_snapshot_header {
 	char magic[24];
@@ -64,8 +71,6 @@ const char *ob_snapshot_fault(struct ob_host *host, const struct ob_snapshot_hea
 /* The checksum of the whole file, which begins with this header. */
 uint64_t ob_snapshot_checksum(const struct ob_snapshot_header *header);
 const struct ob_extent *ob_snapshot_extents(const struct ob_snapshot_header *header);
-/* A file that nobody else can read or write. */
-bool ob_snapshot_is_own(const struct stat *status);
 
 /* checked.c. False: the host does not say when it was booted. */
 bool ob_snapshot_make_note(struct ob_snapshot_note *note, const struct stat *status);
