@@ -22,28 +22,20 @@ static struct ob_image *images;
 
 static int load_new(const char *path, struct ob_image *image, char *reason, size_t reason_size)
 {
-	struct ob_loading loading = { .image = image,
-				      .reason = reason,
-				      .reason_size = reason_size };
-	int error;
+	int error = ob_platform_image_open(path, &image->file);
 
-	error = ob_platform_image_open(path, &loading.file);
 	if (error) {
-		ob_image_refuse(&loading, "%s",
-				error == -EINVAL ? "it is not a regular file, or empty"
-						 : strerror(-error));
+		snprintf(reason, reason_size, "%s",
+			 error == -EINVAL ? "it is not a regular file, or empty"
+					  : strerror(-error));
 		return error;
 	}
-	error = ob_image_load(&loading);
-	if (error) {
-		if (!*reason)
-			ob_image_refuse(&loading, "%s", strerror(-error));
-		ob_platform_image_close(&loading.file);
-		return error;
-	}
-	ob_platform_image_keep(&loading.file);
-	image->file = loading.file;
-	return 0;
+	error = ob_image_load(image, reason, reason_size);
+	if (error)
+		ob_platform_image_close(&image->file);
+	else
+		ob_platform_image_keep(&image->file);
+	return error;
 }
 
 bool ob_image_is_same(const struct ob_image *image, const char *path)
@@ -61,19 +53,8 @@ static struct ob_image *take_waiting(const char *path, struct ob_host *host)
 	for (struct ob_image *image = images; image; image = image->next)
 		if (!image->used && image->host == host && ob_image_is_same(image, path))
 			found = image;
-	if (found) {
-		const Elf64_Ehdr *header = found->file.bytes;
-		struct ob_loading loading = {
-			.image = found,
-			.header = header,
-			.reason = (char[256]){ 0 },
-			.reason_size = 256,
-		};
-
-		loading.distance = found->address - found->linked;
-		if (ob_image_enter(&loading))
-			return NULL;
-	}
+	if (found && ob_image_enter(found))
+		return NULL;
 	return found;
 }
 
@@ -135,20 +116,12 @@ void ob_image_release(struct ob_image *image)
 
 int ob_image_renew(struct ob_image *image)
 {
-	char reason[256];
-	struct ob_loading loading = {
-		.image = image,
-		.file = image->file,
-		.reason = reason,
-		.reason_size = sizeof(reason),
-		.distance = image->address - image->linked,
-		.renews = true,
-	};
+	struct ob_platform_file file = image->file;
 	int error;
 
-	ob_platform_image_reopen(image->path, &loading.file);
-	error = ob_image_load_data(&loading);
-	ob_platform_image_keep(&loading.file);
+	ob_platform_image_reopen(image->path, &file);
+	error = ob_image_load_data(image, &file);
+	ob_platform_image_keep(&file);
 	return error;
 }
 

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <outboard/loader.h>
 #include <outboard/platform.h>
 
 #include "raw.h"
@@ -224,7 +225,7 @@ int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protecti
 
 /* Maps the pages of the segment that have bytes of the file. */
 static int map_from_file(const struct ob_platform_file *file,
-			 const struct ob_platform_segment *segment, uint64_t size)
+			 const struct ob_loader_segment *segment, uint64_t size)
 {
 	uint64_t slack = segment->address % PAGE_BYTES;
 	void *first = (void *)(segment->address - slack);
@@ -235,7 +236,7 @@ static int map_from_file(const struct ob_platform_file *file,
 }
 
 static int copy_from_bytes(const struct ob_platform_file *file,
-			   const struct ob_platform_segment *segment, uint64_t size)
+			   const struct ob_loader_segment *segment, uint64_t size)
 {
 	uint64_t slack = segment->address % PAGE_BYTES;
 	void *first = (void *)(segment->address - slack);
@@ -249,7 +250,7 @@ static int copy_from_bytes(const struct ob_platform_file *file,
 }
 
 /* Clears the rest of the last page of the file, and maps the pages after it. */
-static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_end)
+static int map_zeroes(const struct ob_loader_segment *segment, uint64_t file_end)
 {
 	uint64_t end = segment->address + segment->file_size;
 	uint64_t memory_end = segment->address + segment->size;
@@ -266,7 +267,7 @@ static int map_zeroes(const struct ob_platform_segment *segment, uint64_t file_e
 }
 
 int ob_platform_image_map(const struct ob_platform_file *file,
-			  const struct ob_platform_segment *segment)
+			  const struct ob_loader_segment *segment)
 {
 	uint64_t end = segment->address + segment->file_size;
 	uint64_t first = segment->address & ~(PAGE_BYTES - 1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Checks that a kernel image needs no more of its loader than lib/image_check.c can do.
+"""Checks that a kernel image needs no more of its loader than hypercall/loader/check.c can do.
 
 usage: check-image.py IMAGE
 """

@@ -11,8 +11,8 @@ FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthre
 	-Wall -Wextra -Wmissing-prototypes -Werror -I$(REPO)/hypercall/include
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
-HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/posix/*.c $(REPO)/hypercall/posix/snapshot/*.c \
-	$(REPO)/hypercall/posix/net/*.c)
+HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/loader/*.c $(REPO)/hypercall/posix/*.c \
+	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/hypercall/posix/net/*.c)
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/posix/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
@@ -31,6 +31,7 @@ $(HYPERCALL_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	$(COMPILER) $(FLAGS) $(HYPERCALL_FLAGS) -MMD -MP -c -o $@ $<
 
 $(WORK)/hypercall/posix/checksum_avx2.o: FLAGS += -mavx2
+$(WORK)/hypercall/loader/%.o: FLAGS += -ffreestanding
 
 $(LIB_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	mkdir -p $(@D)

@@ -13,7 +13,7 @@
 # 4. kernel.image   both, as one position-independent ELF file: no interpreter, no undefined
 #                   symbols, nothing exported but the entry point (outboard/tables.h). Its
 #                   addresses are right where it is linked to; the loader changes them if that
-#                   place is taken (lib/image_load.c).
+#                   place is taken (hypercall/loader/load.c).
 set -euo pipefail
 
 directory=outboard-link

@@ -7,13 +7,12 @@ checks what drivers can do. Everything below the drivers (PCI, MSI, DMA, device 
 kernel.
 """
 
-import glob
 import os
 
 import pytest
 
 from library import test_capi as capi
-from library.test_mock import MOCK, image_of
+from library.test_mock import MOCK, PLATFORM, image_of
 from support import modules
 
 SUITES = modules.libraries_of(modules.BASE_SUITES)
@@ -29,7 +28,7 @@ DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource",
 @pytest.fixture(scope="module", name="device")
 def device_program(tmp_path_factory):
     return capi.compile_c(str(tmp_path_factory.mktemp("device") / "device_test"),
-                          [*SOURCES, *sorted(glob.glob(os.path.join(MOCK, "*.c")))],
+                          [*SOURCES, *PLATFORM],
                           "-I", MOCK, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
 

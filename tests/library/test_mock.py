@@ -14,6 +14,8 @@ from library import test_capi as capi
 from support import host, images, modules
 
 MOCK = os.path.join(capi.REPOSITORY, "hypercall", "mock")
+LOADER = os.path.join(capi.REPOSITORY, "hypercall", "loader")
+PLATFORM = sorted(glob.glob(os.path.join(MOCK, "*.c")) + glob.glob(os.path.join(LOADER, "*.c")))
 # The profile base with the suites, as `make test` builds it: the suites are modules, which nothing
 # loads here, and the drivers of test_device.py are linked in.
 BASE = modules.libraries_of(modules.BASE_SUITES)
@@ -31,7 +33,7 @@ def image_of(libraries):
 @pytest.fixture(scope="module", name="mock")
 def mock_program(tmp_path_factory):
     return capi.compile_c(str(tmp_path_factory.mktemp("mock") / "mock_test"),
-                          ["mock_test.c", *sorted(glob.glob(os.path.join(MOCK, "*.c")))],
+                          ["mock_test.c", *PLATFORM],
                           "-I", MOCK, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
 
@@ -71,3 +73,15 @@ def test_ext4(mock, work):
     capi.run(mock, image_of(BUILTIN), "file-system", disk, timeout=120)
     host.run("e2fsck", "-f", "-n", disk)
     assert "made-by-mock" in host.run("debugfs", "-R", "ls -p /", disk).stdout
+
+
+@pytest.mark.parametrize("name", ["check", "load"])
+def test_the_loader_needs_no_c_library(work, name):
+    """The same sources serve hosts without one: nothing but what every compiler asks for."""
+    made = os.path.join(work, f"{name}.o")
+    host.run("gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fPIC", "-c", "-I",
+             os.path.join(capi.REPOSITORY, "hypercall", "include"), "-o", made,
+             os.path.join(LOADER, f"{name}.c"))
+    wanted = {line.split()[-1] for line in host.run("nm", "-u", made).stdout.splitlines()}
+    others = {word for word in wanted if not word.startswith("ob_loader_")}
+    assert others <= {"memcmp", "memcpy", "memset", "memmove", "_GLOBAL_OFFSET_TABLE_"}

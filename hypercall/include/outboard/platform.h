@@ -170,19 +170,11 @@ void ob_platform_image_reopen(const char *path, struct ob_platform_file *file);
 int ob_platform_image_reserve(const struct ob_host *host, uint64_t size, uint64_t *address,
 			      bool *placed);
 
-/* A part of an image in memory. `protection`: enum ob_protection. */
-struct ob_platform_segment {
-	uint64_t address;
-	uint64_t size;			/* in memory; zeroes follow the bytes of the file */
-	uint64_t offset;		/* in the image */
-	uint64_t file_size;
-	uint32_t protection;
-	uint32_t reserved;
-};
+struct ob_loader_segment;		/* outboard/loader.h */
 
 /* Maps a segment into the reserved address space, privately; processes share clean pages. */
 int ob_platform_image_map(const struct ob_platform_file *file,
-			  const struct ob_platform_segment *segment);
+			  const struct ob_loader_segment *segment);
 
 int ob_platform_image_protect(uint64_t address, uint64_t size, uint32_t protection);
 
