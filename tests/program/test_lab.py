@@ -4,6 +4,7 @@
 import contextlib
 import glob
 import os
+import re
 import signal
 import subprocess
 import xml.etree.ElementTree as ET
@@ -116,6 +117,75 @@ def test_two_deterministic_runs():
     for index in (0, 1):
         one, other = first["steps"][index], second["steps"][index]
         assert one["received"] == other["received"], (one, other)
+
+
+SEEDED = """
+{of_file}
+nodes: {{a: , b: }}
+links: {{l: {{nodes: [a, b], loss: 50%{of_link}}}}}
+steps:
+  - ping: {{from: a, to: b, count: 500, interval: 10us, timeout: 1ms}}
+    expect: any
+"""
+
+
+def dropped_of_500(work: str, of_file="", of_link="") -> int:
+    """Requests of the node a that netem drops. Its own packets alone decide that."""
+    text = SEEDED.format(of_file=of_file, of_link=of_link)
+    lab = document(good("lab", "--json", "--deterministic", written(work, text)))["lab"]
+    return next(row["dropped"] for row in lab["interfaces"] if row["node"] == "a")
+
+
+def test_seeds_of_links_and_of_the_file(work):
+    """The seed of the link comes first, then that of the file, then 1."""
+    usual = dropped_of_500(work)
+    five = dropped_of_500(work, of_file="seed: 5")
+    assert 100 < usual < 400 and usual != five
+    assert dropped_of_500(work, of_file="seed: 1") == usual
+    assert dropped_of_500(work, of_file="seed: 9", of_link=", seed: 5") == five
+
+
+BAD = """
+seed: 1
+nodes: {a: , b: , c: , d: , e: , f: }
+links:
+  early: {nodes: [a, b], delay: 1s, reorder: 50%}
+  uneven: {nodes: [c, d], delay: 20ms, jitter: 15ms}
+  full: {nodes: [e, f], delay: 500ms, limit: 5}
+steps:
+  - ping: {from: a, to: b, count: 20, interval: 1ms, timeout: 60s}
+  - ping: {from: c, to: d, count: 30, interval: 1ms, timeout: 60s}
+  - udp: {from: e, to: f, count: 40, size: 100, timeout: 60s}
+    expect: [reachable, loss >= 25%]
+"""
+
+
+def least_and_most(step: dict) -> tuple:
+    """Seconds of the quickest and the slowest reply, as the result of a ping shows them."""
+    found = re.search(r"\(([\d.]+) (\w+) to ([\d.]+) (\w+)\)", step["result"])
+    units = {"us": 1e-6, "ms": 1e-3, "s": 1}
+    return float(found[1]) * units[found[2]], float(found[3]) * units[found[4]]
+
+
+def test_links_that_reorder_vary_and_overflow(work):
+    lab = document(good("lab", "--json", "--deterministic", written(work, BAD)))["lab"]
+    early, uneven, full = lab["steps"]
+    least, most = least_and_most(early)
+    # Some packets do not wait, in one direction at least.
+    assert least < 2 <= most, early
+    least, most = least_and_most(uneven)
+    assert least >= 0.01 and most - least > 0.01, uneven
+    # The rest did not fit into the queue.
+    sender = next(row for row in lab["interfaces"] if row["node"] == "e")
+    assert sender["dropped"] == 40 - full["received"]
+
+
+def test_a_link_of_64_nodes(work):
+    nodes = ", ".join(f"n{number}" for number in range(1, 65))
+    text = (f"nodes: {{n1..n64: }}\nlinks: {{l: {{nodes: [{nodes}]}}}}\nsteps:\n"
+            "  - ping: {from: n1, to: n64}\n  - ping: {from: n64, to: n33}\n")
+    lab = document(good("lab", "--json", written(work, text)))["lab"]
+    assert lab["nodes"] == 64 and len(lab["interfaces"]) == 64
 
 
 KNOWN = """
@@ -313,6 +383,10 @@ WRONG = {
     "nodes: {n1..n9999: }": ["line 1", "no range"],
     "nodes: {n1..n1500: , m1..m1500: }": ["line 1", "more than 2000 nodes"],
     "nodes: {n1..n5: , n3: }": ["line 1", 'two nodes "n3"'],
+    "nodes: {n1..n2000: }\nlinks:\n  k: {line: n1..n2000}\n  l: {line: n1..n2000}\n"
+    "  m: {line: n1..n2000}": ["line 5", "more than 4000 links"],
+    f"nodes: {{n1..n65: }}\nlinks:\n  l: {{nodes: [{', '.join(f'n{i}' for i in range(1, 66))}]}}":
+        ["line 3", "more than 64 nodes on one link"],
     "links: {}": ["nodes are missing"],
     NODES + "links:\n  l: {nodes: [a, c]}": ["line 3", 'no node "c"'],
     NODES + "links:\n  l: {nodes: [a]}": ["line 3", "too few"],

@@ -199,6 +199,7 @@ pub fn draw(topology: &Topology, report: &LabReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::InterfaceCounters;
 
     #[test]
     fn a_picture_has_all_nodes_and_links() {
@@ -214,5 +215,30 @@ links: {two: {nodes: [a, b]}, three: {nodes: [b, c, d]}}
         assert_eq!(picture.matches("<line").count(), 4);
         assert_eq!(picture.matches("class=\"counter\"").count(), 2);
         assert!(!picture.contains("NaN"));
+    }
+
+    #[test]
+    fn a_picture_has_the_bytes_and_drops_of_each_link() {
+        let text = "nodes: {a: , b: }\nlinks: {one: {nodes: [a, b]}, other: {nodes: [a, b]}}";
+        let interface = |link: &str, sent_bytes, dropped| InterfaceReport {
+            link: link.to_owned(),
+            node: "a".to_owned(),
+            counters: InterfaceCounters {
+                sent_bytes,
+                dropped,
+                ..InterfaceCounters::default()
+            },
+        };
+        let report = LabReport {
+            interfaces: vec![
+                interface("one", 40_000, 3),
+                interface("other", 700, 0),
+                interface("one", 2_000, 4),
+            ],
+            ..LabReport::default()
+        };
+        let picture = draw(&Topology::parse(text).unwrap(), &report);
+        assert!(picture.contains(">one: 42 kB <tspan class=\"drop\">-7</tspan><"));
+        assert!(picture.contains(">other: 700 B<"));
     }
 }
