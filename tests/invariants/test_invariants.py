@@ -170,7 +170,7 @@ def test_v9_exit_work(work, kind):
             check(image, kind)
 
 
-@pytest.mark.parametrize("state", ["parked", "evicted", "calls"])
+@pytest.mark.parametrize("state", ["parked", "evicted", "calls", "watched"])
 @pytest.mark.parametrize("vcpus", [1, 2])
 def test_v9_client_that_polls(work, vcpus, state):
     good(build(work, "completion_test"), vcpus, state, timeout=300)

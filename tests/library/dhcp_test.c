@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,15 +100,26 @@ static long default_metric(const char *gateway)
 	return -1;
 }
 
-/* The program's own default route comes before that of the lease. */
+/*
+ * The program's own default route comes before that of the lease. An MTU that is too small for IPv6
+ * is ignored, and so is a name of the host.
+ */
 static void test_gateway(void)
 {
+	struct utsname before, after;
+
+	OK(ob_sys_uname((void *)&before));
 	dhcp_server_option(3, (uint8_t[]){ 10, 5, 0, 1 }, 4);
+	dhcp_server_option(12, (const uint8_t *)"other", 5);
+	dhcp_server_option(26, (uint8_t[]){ 0x04, 0xff }, 2);
 	net_configure("eth7", "ip=10.5.0.9/24,gw=10.5.0.2,dhcp");
 	CHECK(net_has_address("10.5.0.9") && net_has_address("10.5.0.77"));
 	expect_source("192.0.2.1", "10.5.0.9");
 	CHECK_EQUAL(default_metric("0200050A"), 0);
 	CHECK_EQUAL(default_metric("0100050A"), 1024 + net_index("eth7"));
+	CHECK_EQUAL(net_mtu("eth7"), 1500);
+	OK(ob_sys_uname((void *)&after));
+	CHECK(!strcmp(before.nodename, after.nodename));
 }
 
 static void test_renewal(void)
@@ -149,12 +161,9 @@ static void test_refused_renewal(void)
 
 static void test_refused(void)
 {
-	double start = seconds();
-
 	dhcp_server.mode = DHCP_REFUSE;
 	lease_expect_failure("dhcp=3", -ETIMEDOUT,
 		       "eth7: dhcp: no server has given a lease in 3 seconds");
-	CHECK(seconds() - start < 10);
 	/* It did not ask as fast as it could. */
 	CHECK(dhcp_server.discovers < 10);
 	CHECK(!net_is_up("eth7"));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Options of the host's sockets, control messages, ICMP echo. */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,26 +24,89 @@ static void check_option(int fd, int level, int name, int value, int stored)
 	CHECK_EQUAL(size, sizeof(got));
 }
 
+/* Does any descriptor of the process have this option? */
+static bool host_has(int level, int name, int value)
+{
+	DIR *all = opendir("/proc/self/fd");
+	struct dirent *entry;
+	bool found = false;
+
+	CHECK(all);
+	while (!found && (entry = readdir(all))) {
+		int got = 0;
+		socklen_t size = sizeof(got);
+
+		found = !getsockopt(atoi(entry->d_name), level, name, &got, &size) && got == value;
+	}
+	closedir(all);
+	return found;
+}
+
+static void set_sysctl(const char *path, const char *text)
+{
+	unsigned int fd = (unsigned int)OK(ob_sys_openat(AT_FDCWD, path, O_WRONLY, 0));
+
+	CHECK_EQUAL(OK(ob_sys_write(fd, text, strlen(text))), strlen(text));
+	OK(ob_sys_close(fd));
+}
+
+/* Of the kernel's tcp_* settings, this one counts. */
+static void test_syn_retries(void)
+{
+	struct end ends[2];
+
+	if (ob_sys_mkdir("/proc", 0755))
+		CHECK_EQUAL(errno, EEXIST);
+	OK(ob_sys_mount("proc", "/proc", "proc", 0, NULL));
+	CHECK(!host_has(IPPROTO_TCP, TCP_SYNCNT, 3));
+	set_sysctl("/proc/sys/net/ipv4/tcp_syn_retries", "3");
+	connected(&host, &kernel, AF_INET, ends);
+	CHECK(host_has(IPPROTO_TCP, TCP_SYNCNT, 3));
+	set_sysctl("/proc/sys/net/ipv4/tcp_syn_retries", "6");
+	close_both(ends);
+	OK(ob_sys_umount2("/proc", 0));
+}
+
+/* Only root of the host may set it. */
+static void test_mark(int fd, int mine)
+{
+	int value = 77;
+
+	if (setsockopt(mine, SOL_SOCKET, SO_MARK, &value, sizeof(value))) {
+		FAILS(ob_sys_setsockopt(fd, SOL_SOCKET, SO_MARK, &value, sizeof(value)), EPERM);
+		return;
+	}
+	check_option(fd, SOL_SOCKET, SO_MARK, 78, 78);
+	CHECK(host_has(SOL_SOCKET, SO_MARK, 78));
+}
+
 static void test_numbers(void)
 {
 	static const struct option good[] = {
 		{ IPPROTO_TCP, TCP_NODELAY, 1, 1 }, { IPPROTO_TCP, TCP_KEEPIDLE, 77, 77 },
 		{ IPPROTO_IP, IP_TTL, 33, 33 }, { IPPROTO_IP, IP_TOS, 16, 16 },
 		{ SOL_SOCKET, SO_KEEPALIVE, 1, 1 }, { SOL_SOCKET, SO_REUSEADDR, 1, 1 },
-		{ SOL_SOCKET, SO_RCVLOWAT, 3, 3 },
+		{ SOL_SOCKET, SO_RCVLOWAT, 3, 3 }, { SOL_SOCKET, SO_REUSEPORT, 1, 1 },
+		{ SOL_SOCKET, SO_BROADCAST, 1, 1 }, { SOL_SOCKET, SO_DONTROUTE, 1, 1 },
+		{ SOL_SOCKET, SO_OOBINLINE, 1, 1 }, { SOL_SOCKET, SO_PRIORITY, 5, 5 },
+		{ SOL_SOCKET, SO_RXQ_OVFL, 1, 1 }, { SOL_SOCKET, SO_TIMESTAMP, 1, 1 },
 	};
 	static const struct option bad[] = {
 		{ SOL_SOCKET, SO_ATTACH_BPF, 0, 0 }, { SOL_SOCKET, SO_BINDTODEVICE, 0, 0 },
 		{ SOL_SOCKET, 9999, 0, 0 }, { IPPROTO_TCP, TCP_ULP, 0, 0 },
-		{ IPPROTO_TCP, 9999, 0, 0 }, { IPPROTO_IP, 64, 0, 0 }, { 12345, 1, 0, 0 },
+		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 0, 0 }, { IPPROTO_TCP, 9999, 0, 0 },
+		{ IPPROTO_IP, 64, 0, 0 }, { 12345, 1, 0, 0 },
 	};
 	int fd = (int)OK(ob_sys_socket(AF_INET, SOCK_STREAM, 0)), value = 1;
 	int mine = (int)OK(socket(AF_INET, SOCK_STREAM, 0)), kernels = 20000, hosts = 20000;
 	int size = sizeof(hosts), type = 0;
 	struct tcp_info info;
 
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check_option(fd, good[i].level, good[i].name, good[i].value, good[i].stored);
+		CHECK(host_has(good[i].level, good[i].name, good[i].stored));
+	}
+	test_mark(fd, mine);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		FAILS(ob_sys_setsockopt(fd, bad[i].level, bad[i].name, &value, sizeof(value)),
 		      ENOPROTOOPT);
@@ -123,6 +188,7 @@ static void test_echo(void)
 void test_options(void)
 {
 	test_numbers();
+	test_syn_retries();
 	test_controls();
 	test_echo();
 }

@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from support import c_programs, host, modules
+from support import c_programs, host, images, modules
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
@@ -233,6 +233,23 @@ def test_closed_standard_descriptors(work, image):
     check_ext4(image)
 
 
+@pytest.mark.parametrize("vcpus, online, words", [
+    (4, 4, "quiet"), (4, 3, "maxcpus=3"), (4, 1, "maxcpus=1"), (1, 1, "quiet")])
+def test_vcpus_at_the_first_question(work, vcpus, online, words):
+    run_library_program(work, "vcpus_test", str(vcpus), str(online), words)
+
+
+def test_all_descriptors_are_closed(work, image):
+    run_library_program(work, "closed_disk_test", image)
+
+
+def test_the_library_is_closed(work):
+    """dlclose() does not unload it: its hooks stay in the process."""
+    program = compile_c(os.path.join(work, "program"), ["dlclose_test.c"], "-I",
+                        os.path.join(OUT, "include"))
+    run(program, os.path.join(LIBRARIES, "liboutboard.so.0"))
+
+
 def test_a_disk_is_removed_while_it_is_opened(work, image):
     run_library_program(work, "disk_removal_test", image)
 
@@ -290,6 +307,14 @@ def test_calls_in_handlers(work, vcpus):
                                          pytest.param(2, 100000, marks=pytest.mark.long)])
 def test_threads(work, vcpus, count):
     run_library_program(work, "threads_test", str(vcpus), str(count), timeout=600)
+
+
+@pytest.mark.needs("mkfs.xfs", "mkfs.btrfs")
+def test_threads_with_small_stacks(work):
+    """A thread needs 32 KB of free stack, as docs/c-api.md says, also for files and TCP."""
+    kinds = ("ext4", "xfs", "btrfs")
+    disks = [f"{kind}:{images.make(os.path.join(work, kind), kind)}" for kind in kinds]
+    run_library_program(work, "small_stack_test", str(32 << 10), *disks)
 
 
 @pytest.mark.parametrize("threads", [3000, pytest.param(32000, marks=pytest.mark.long)])

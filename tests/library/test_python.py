@@ -4,6 +4,7 @@
 import contextlib
 import http.server
 import os
+import signal
 import sys
 import threading
 
@@ -18,9 +19,9 @@ LIBRARY = os.path.join(OUT, "lib", "liboutboard.so.0")
 EXAMPLE = os.path.join(REPOSITORY, "docs", "examples", "http_client.py")
 
 
-def python(*arguments, timeout=600, **variables):
+def python(*arguments, timeout=600, ok=(0,), **variables):
     """A program that knows the package, and where a warning is an error."""
-    return host.run(sys.executable, "-W", "error", *arguments, timeout=timeout,
+    return host.run(sys.executable, "-W", "error", *arguments, timeout=timeout, ok=ok,
                     **{"PYTHONPATH": PACKAGE, "OUTBOARD_LIBRARY": LIBRARY, **variables})
 
 
@@ -54,6 +55,29 @@ def test_urllib(work):
         # The host's loopback, as the kernel sees it.
         done = python(EXAMPLE, f"http://10.0.2.2:{port}/page")
     assert done.stdout == "a page\n" * 1000
+
+
+FAULTS = """
+import ctypes
+import errno
+import faulthandler
+faulthandler.enable()
+import outboard
+MEMFD_CREATE, MMAP = 319, 9
+with outboard.Kernel(memory=256 << 20) as kernel:
+    assert kernel.syscall(MEMFD_CREATE, 8, 0) == -errno.EFAULT
+    page = kernel.syscall(MMAP, 0, 4096, 3, 0x22, -1, 0)
+    ctypes.memset(page, 7, 4096)
+    print("still here", flush=True)
+    ctypes.string_at(8)
+"""
+
+
+def test_faulthandler_before_the_first_kernel():
+    """The kernel's own faults do no harm; others come to Python's handler."""
+    done = python("-c", FAULTS, ok=(-signal.SIGSEGV,))
+    assert done.stdout == "still here\n"
+    assert "Fatal Python error: Segmentation fault" in done.stderr
 
 
 @pytest.mark.needs("mypy")
