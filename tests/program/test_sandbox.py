@@ -258,6 +258,82 @@ def test_without_the_sandbox_tools_get_out(image, work):
         assert calls[name] != -errno.EPERM, name
 
 
+# ---- hosts that have less, and what a process has ----
+
+
+def lacking(log: str, call: str, error: str) -> tuple:
+    """A prefix for a host without this system call. Programs that start are in the log."""
+    if host.run("strace", "-o", "/dev/null", "true", ok=None).returncode != 0:
+        pytest.skip("this host does not let strace trace")
+    return ("strace", "-f", "-qq", "-o", log, "-e", f"trace={call},execve", "-e",
+            f"inject={call}:error={error}")
+
+
+@pytest.mark.needs("strace")
+def test_a_host_without_seccomp(image, work):
+    for words in (("ls", f"{image}:/"), ("cp", "-r", f"{image}:/lost+found", f"{work}/copy")):
+        done = program.good(*words, prefix=lacking(f"{work}/log", "seccomp", "EINVAL"))
+        assert "this host has no seccomp: the sandbox is not closed" in done.err
+
+
+@pytest.mark.needs("strace", "qemu-img")
+def test_a_host_without_landlock(image, work):
+    """No image is converted there. Tools for raw images run without that layer, and nothing is
+    said.
+    """
+    prefix = lacking(f"{work}/log", "landlock_create_ruleset", "EOPNOTSUPP")
+    for kind in ("vmdk", "vdi", "vhdx"):
+        host.run("qemu-img", "convert", "-f", "raw", "-O", kind, image, f"{work}/disk.{kind}")
+        program.bad("ls", f"{work}/disk.{kind}:/", prefix=prefix,
+                    mentions=("no Landlock", "convert the image yourself"))
+        with open(f"{work}/log", encoding="utf-8") as stream:
+            assert "qemu-img" not in stream.read()
+    done = program.good("fsck", image, prefix=prefix)
+    with open(f"{work}/log", encoding="utf-8") as stream:
+        assert "e2fsck" in stream.read()
+    assert "Landlock" not in done.err + program.good("ls", f"{image}:/", prefix=prefix).err
+
+
+def readers(path: str) -> dict:
+    """Processes that have this file open: what else each of them has open."""
+    found = {}
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            names = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd")
+                     if int(entry.name) > 2]
+            if path in names:
+                found[int(process)] = names
+    return found
+
+
+@pytest.mark.needs("strace")
+def test_an_archive_is_read_by_a_process_that_has_little_else(work):
+    """Before a file system is made, its size is found from the archive's contents. The process has
+    the archive and the new image, which is still empty.
+    """
+    os.mkdir(f"{work}/tree")
+    for name in "abc":
+        open(f"{work}/tree/{name}", "w").close()
+    host.run("tar", "-C", f"{work}/tree", "-cf", f"{work}/all.tar", ".")
+    lacking(f"{work}/log", "getpid", "ENOSYS")  # skips
+    # The first reader stops for two seconds, before it has the first byte.
+    command = ["strace", "-f", "-qq", "-o", f"{work}/log", "-P", f"{work}/all.tar",
+               "-e", "trace=read,pread64,readv", "-e",
+               "inject=read,pread64,readv:delay_enter=2000000:when=1",
+               *program.command("mkfs", "ext4", f"{work}/new.img", "--from", f"{work}/all.tar")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as running:
+        (reader, names), = wait_until(lambda: readers(f"{work}/all.tar"), "it is read").items()
+        with open(f"/proc/{reader}/status", encoding="utf-8") as stream:
+            status = stream.read()
+        assert running.wait() == 0
+    assert "\nSeccomp:\t2\n" in status and "\nNoNewPrivs:\t1\n" in status
+    files = [name for name in set(names) - {os.devnull} if name[0] == "/"
+             and "/kernel-warnings-" not in name and not name.endswith(" (deleted)")]
+    image, archive = sorted(files)
+    assert archive == f"{work}/all.tar" and image.startswith(f"{work}/.outboard-")
+
+
 # ---- outboard hub ----
 
 
