@@ -196,6 +196,18 @@ def test_backing_chain(work, raw, kind):
         host.run("qemu-img", "compare", base, raw)
 
 
+def test_the_longest_chain(work, raw):
+    """16 files in all, the raw one at the bottom included."""
+    below, kind = raw, "raw"
+    for number in range(2, 18):
+        path = f"{work}/{number}.qcow2"
+        host.run("qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", os.path.basename(below),
+                 "-F", kind, path, f"{os.path.getsize(raw)}")
+        below, kind = path, "qcow2"
+    assert good("cat", f"{work}/16.qcow2@1:/noise").raw == read(f"{tree_of(raw)}/noise")
+    bad("ls", f"{work}/17.qcow2@1:/", mentions=("17.qcow2", "more than 16 files"))
+
+
 def test_snapshots_inside_are_kept(work, raw):
     image = convert(raw, f"{work}/x.qcow2", "qcow2")
     host.run("qemu-img", "snapshot", "-c", "before", image)

@@ -118,6 +118,19 @@ def test_partitions_are_made_in_it(work):
     assert good("cat", f"{image}@2:/file").raw == read(__file__)
 
 
+def test_the_largest_size(work):
+    image = f"{work}/large.vhd"
+    good("part", image, "create", "--size", "2040G", "linux:rest")
+    told = json.loads(host.run("qemu-img", "info", "-f", "vpc", "--output=json", image).stdout)
+    assert told["virtual-size"] == 2040 << 30
+    good("mkfs", "ext4", f"{work}/small.vhd", "--size", "20M")
+    bad("resize", f"{work}/small.vhd", "2041G", mentions=["at most 2040 GiB"])
+    good("fsck", "-n", f"{work}/small.vhd")
+    bad("part", f"{work}/larger.vhd", "create", "--size", "2041G", "linux:rest",
+        mentions=["at most 2040 GiB"])
+    assert not os.path.exists(f"{work}/larger.vhd")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_sizes(work, kind):
     """The disk grows and shrinks; QEMU has the size that we have."""

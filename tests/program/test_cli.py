@@ -25,6 +25,21 @@ COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln
             "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
 
 
+def test_number_of_vcpus(work):
+    """Those of the host, at most 4, unless it is given: 1 to 64."""
+    image = images.make(f"{work}/disk.img", "ext4", 16)
+
+    def vcpus(*words, prefix=()):
+        done = good("-vv", *words, "ls", f"{image}:/", prefix=prefix)
+        return int(re.search(r"SLUB:.* CPUs=(\d+)", done.err)[1])
+
+    usable = os.sched_getaffinity(0)
+    assert vcpus() == min(len(usable), 4)
+    assert vcpus(prefix=("taskset", "-c", str(min(usable)))) == 1
+    for count in (1, 5, 64):
+        assert vcpus("--vcpus", count) == count
+
+
 @pytest.fixture
 def tree(work):
     """A small tree with one of each kind that a host user may make."""

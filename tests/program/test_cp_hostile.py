@@ -231,7 +231,9 @@ def test_what_is_not_a_file_is_not_opened(work):
 
 
 def test_a_secret_is_never_readable(work):
-    """The mode of a file that is overwritten changes before the first byte."""
+    """A new file begins with its owner's rights alone. The mode of a file that is overwritten
+    changes before the first byte.
+    """
     secret, old = write(f"{work}/secret"), write(f"{work}/old", b"")
     os.chmod(secret, 0o600)
     os.chmod(old, 0o666)
@@ -240,6 +242,12 @@ def test_a_secret_is_never_readable(work):
     calls = [line for line in read(f"{work}/log").decode().splitlines() if f"<{old}>" in line]
     assert "fchmod" in calls[0] and "0600" in calls[0], calls
     assert any("fchmod" not in line for line in calls), calls
+    good("cp", "--force", "-a", secret, f"{work}/new",
+         prefix=("sh", "-c", 'umask 0; exec "$@"', "sh",
+                 *strace(f"{work}/log", "-e", "trace=openat,openat2")))
+    calls = [line for line in read(f"{work}/log").decode().splitlines()
+             if '"new"' in line and "O_CREAT" in line]
+    assert calls and all("0600" in line for line in calls), calls
 
 
 @pytest.mark.needs_root

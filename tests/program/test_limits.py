@@ -38,6 +38,22 @@ def test_a_limit_that_is_too_low_is_named_in_one_line(image, limit, option):
     assert len(done.err.strip().splitlines()) == 1, done
 
 
+# What docs/using/options.md says of each limit.
+ENOUGH = (f"stack={512 << 10}", f"data={128 * MEGABYTE}", f"fsize={64 * MEGABYTE}",
+          f"as={110 * 10**9}")
+
+
+def test_limits_that_are_enough(work, image):
+    """Each alone, and all together; also for a kernel that boots and for one that writes."""
+    for limits in (*((limit,) for limit in ENOUGH), ENOUGH):
+        prefix = limited(*limits)
+        assert good("ls", f"{image}:/", prefix=prefix).out.split() == ["large", "lost+found",
+                                                                       "small"]
+        good("ls", f"{image}:/", prefix=prefix, OUTBOARD_SNAPSHOT="off")
+    small = images.make(f"{work}/small.img", "ext4", 32)
+    good("cp", f"{image}:/small", f"{small}:/", prefix=limited(*ENOUGH))
+
+
 def test_a_soft_limit_of_the_stack_is_raised(image):
     good("ls", f"{image}:/", prefix=limited(f"stack={64 << 10}:{64 * MEGABYTE}"))
 

@@ -17,6 +17,7 @@ import tarfile
 import pytest
 
 from support import host, images, program, servers
+from support.json_output import items
 
 pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
 
@@ -62,7 +63,8 @@ def test_a_tree_in_and_out(share, net, work):
     assert program.good(*options, "cat", f"{name}:/hello.txt").out == "Hello\n"
     found = program.good(*options, "find", f"{name}:/", "-name", "data").out
     assert found == f"{name}:/sub/data\n" or found.endswith("/sub/data\n"), found
-    assert "6" in program.good(*options, "stat", f"{name}:/hello.txt").out
+    described, = items(program.good(*options, "stat", "--json", f"{name}:/hello.txt"))
+    assert (described["type"], described["size"]) == ("file", 6)
     out = os.path.join(work, "out")
     program.good(*options, "cp", "-r", f"{name}:/", out)
     same(server.export, out)

@@ -205,3 +205,31 @@ def test_read_errors_have_path_and_number(work, tree):
         error, = json_output.end(run(*words, "--json"))["errors"]
         assert error["path"] == f"{image}:/top" and error["errno"] == errno.EUCLEAN
         assert error["kind"] == "damaged"
+
+
+# ---- bounds of what an archive may have ----
+
+
+@pytest.mark.needs("mkfs.xfs")
+def test_the_most_attributes_of_a_member(work):
+    image = images.make(f"{work}/disk.xfs", "xfs")
+    for count in (1000, 1001):
+        member = tarfile.TarInfo(f"with{count}")
+        member.pax_headers = {f"SCHILY.xattr.user.{number}": "x" for number in range(count)}
+        with tarfile.open(f"{work}/{count}.tar", "w", format=tarfile.PAX_FORMAT) as members:
+            members.addfile(member)
+    good("tar-in", f"{image}:/", f"{work}/1000.tar")
+    names = good("getfattr", f"{image}:/with1000").out.split()
+    assert len([name for name in names if name.startswith("user.")]) == 1000
+    bad("tar-in", f"{image}:/", f"{work}/1001.tar",
+        mentions=("with1001", "more than 1000 extended attributes"))
+    assert "with1001" not in good("ls", f"{image}:/").out
+
+
+def test_archives_without_members(work, image):
+    for size in (1024, 10240, 64 << 10):
+        host.sparse_file(f"{work}/empty.tar", size)
+        good("tar-in", f"{image}:/", f"{work}/empty.tar")
+    for size, reason in ((0, "is empty"), (512, "512 bytes"), ((64 << 10) + 512, "66048 bytes")):
+        host.sparse_file(f"{work}/none.tar", size)
+        bad("tar-in", f"{image}:/", f"{work}/none.tar", mentions=(reason, "archive"))

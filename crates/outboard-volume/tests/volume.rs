@@ -253,3 +253,21 @@ fn text_that_is_not_utf8_is_no_damage() -> Result {
     disk.close()?;
     Ok(())
 }
+
+#[test]
+fn large_files_are_not_read_at_once() -> Result {
+    let work = Work::new();
+    let disk = Volume::open_writable(work.ext4("image"), Options::new())?;
+    disk.create("/large")?.set_len((1 << 30) + 1)?;
+    let errors = [
+        disk.read("/large").unwrap_err(),
+        disk.read_to_string("/large").unwrap_err(),
+        disk.read_at_most("/large", 1 << 30).unwrap_err(),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(text.contains("more than 1073741824 bytes"), "{text}");
+    }
+    disk.close()?;
+    Ok(())
+}

@@ -102,9 +102,12 @@ fn threads(value: &str) -> Result<u32> {
 }
 
 /// Some more than the host's processors, since requests also wait for the disk.
+fn threads_for(processors: usize) -> u32 {
+    (2 * processors).clamp(4, 16) as u32
+}
+
 fn default_threads() -> u32 {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-    (2 * processors).clamp(4, 16)
+    threads_for(std::thread::available_parallelism().map_or(1, |count| count.get()))
 }
 
 impl Options {
@@ -285,6 +288,13 @@ mod tests {
             "user_id=0",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn threads_by_the_number_of_processors() {
+        for (processors, threads) in [(1, 4), (2, 4), (3, 6), (8, 16), (9, 16), (1000, 16)] {
+            assert_eq!(threads_for(processors), threads);
         }
     }
 
