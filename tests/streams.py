@@ -18,6 +18,7 @@ import glob
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -96,6 +97,11 @@ class Pytest:
     def wait(self):
         self.code = self.process.wait()
 
+    def stop(self):
+        if self.process and self.code is None:
+            self.process.terminate()
+            self.wait()
+
     def outcomes(self) -> list:
         if not os.path.exists(self.outcomes_file):
             return []
@@ -153,11 +159,17 @@ def run_streams(chosen) -> list:
                   *(f"--ignore={path}" for path in taken))
     for side in sides:
         side.start_in_background()
-    main.run_shown()
-    for side in sides:
-        side.wait()
-        with open(side.log, "rb") as stream:
-            show(stream.read())
+    try:
+        main.run_shown()
+        for side in sides:
+            side.wait()
+    finally:
+        # Also of a run that a time limit ends.
+        for stopped in (*sides, main):
+            stopped.stop()
+        for side in sides:
+            with open(side.log, "rb") as stream:
+                show(stream.read())
     return [*sides, main]
 
 
@@ -279,6 +291,7 @@ def main() -> int:
     parser.add_argument("--commit", default="", metavar="TEXT",
                         help="what is tested: a word of each row of tests/unsteady.txt")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     runs = run_streams(chosen)
     verdicts = [judge_failures(chosen, runs), judge_skips(chosen, runs)]
     return 0 if all(verdicts) else 1

@@ -6,6 +6,7 @@ from it (bench/tables.py).
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 
@@ -58,6 +59,27 @@ def test_readme_says_where_its_figures_are_from():
                       read(tables.README), re.DOTALL)[1]
     by_hand = tables.of_readme(record.read(tables.RECORD)) is None
     assert block.startswith(tables.BY_HAND if by_hand else "Medians of `make bench`: commit ")
+
+
+def medians(benchmark: str, name: str) -> dict:
+    """Of each contender of a recorded result."""
+    results = record.read(tables.RECORD)[benchmark]["results"]
+    samples, = (result["samples"] for result in results if result["name"] == name)
+    return {contender: statistics.median(values) for contender, values in samples.items()}
+
+
+def test_sentences_agree_with_the_record():
+    """Figures of boots that stand in sentences."""
+    boots = medians("boot", "boot to the first system call").values()
+    assert 2 <= min(boots) and max(boots) <= 5
+    assert "A boot takes two to five milliseconds" in read(f"{record.REPOSITORY}/docs/boot.md")
+    assert "is ready in milliseconds" in " ".join(read(tables.README).split())
+    starts = medians("snapshot", "from a snapshot to the first system call")
+    memory = medians("snapshot", "private dirty memory after a start from a snapshot")
+    assert starts["with ext4"] < 1 and abs(memory["with ext4"] - 240) < 24
+    page = " ".join(read(f"{record.REPOSITORY}/docs/snapshots.md").split())
+    assert ("With ext4 loaded that takes less than a millisecond, and 0.24 MB of private memory"
+            in page)
 
 
 def test_every_benchmark_has_a_table():

@@ -6,10 +6,13 @@ stand-ins for the tools.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
+
+from support.patience import wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -91,6 +94,7 @@ class Repository:
         write(f"{path}/tests/type_names.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
         write(f"{path}/fuzz/run", "#!/bin/sh\n", 0o755)
+        write(f"{path}/tests/demo", "#!/bin/sh\n", 0o755)
         write(f"{path}/out/venv/bin/python", f'#!/bin/sh\nexec {sys.executable} "$@"\n', 0o755)
         write(f"{path}/out/venv/bin/xdftool", "#!/bin/sh\n", 0o755)
         for tool in TOOLS:
@@ -293,6 +297,20 @@ def test_many_failures_are_not_repeated(repository):
         "test_more.py",
         "@pytest.mark.parametrize('n', range(6))\ndef test_n(n): assert times(str(n)) > 1\n")
     assert "6 tests; more than 5 are not run again" in repository.run(good=False)
+
+
+def test_a_run_that_is_stopped_shows_all_logs(repository, tmp_path):
+    begun = tmp_path / "begun"
+    repository.write_tests("test_more.py", STEADY)
+    repository.write_tests("program/test_cli.py", STEADY, "def test_slow():\n    import time\n"
+                           f"    open({str(begun)!r}, 'w').close()\n    time.sleep(300)\n")
+    with subprocess.Popen([sys.executable, f"{repository.path}/tests/streams.py", tmp_path],
+                          stdout=subprocess.PIPE, text=True) as running:
+        wait_until(begun.exists, "the slow test runs")
+        running.terminate()
+        output = running.communicate()[0]
+        assert running.returncode == 128 + signal.SIGTERM, output
+    assert "program/test_cli.py ." in output and "test_more.py ." in output
 
 
 def test_a_shared_fixture_is_one_failure(repository):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A file system that is linked into the kernel (BUILTIN="EXT4_FS"), where no component can be
-loaded.
+"""A file system that is linked into the kernel (BUILTIN="EXT4_FS XFS_FS"), where no component can
+be loaded.
 
 `tests/run --long` builds this variant before, without its modules. See docs/components.md.
 """
@@ -18,7 +18,7 @@ BUILT = os.path.exists(os.path.join(LIBRARIES, "liboutboard.so"))
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(not BUILT,
-                       reason="make PROFILE=vfs BUILTIN=EXT4_FS MODULES=n library has not been run")
+                       reason="tests/run --long vfs-builtin has not been run")
 ]
 
 

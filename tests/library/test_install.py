@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support import host, images
-from support.program import REPOSITORY
+from support.program import REPOSITORY, good
 
 SOURCE = r"""
 #include <stdio.h>
@@ -86,6 +86,11 @@ def test_programs_of_users(work):
     assert host.run(sys.executable, "-c", PYTHON, PYTHONPATH=package).stdout == (
         f"{package}/outboard\nworks\n")
     assert os.path.exists(f"{package}/outboard/py.typed")
+    for shell, name in (("bash", "bash-completion/completions/outboard"),
+                        ("zsh", "zsh/site-functions/_outboard"),
+                        ("fish", "fish/vendor_completions.d/outboard.fish")):
+        with open(f"{root}/opt/outboard/share/{name}", encoding="utf-8") as stream:
+            assert stream.read() == good("completions", shell).out, shell
 
 
 # A /usr/local and an /etc of its own: neither the files nor the loader's cache of the host change.

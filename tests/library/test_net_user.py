@@ -392,6 +392,11 @@ class Fake:
         return subprocess.Popen([program, "-", "passt", *arguments], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE, text=True, env=variables)
 
+    def count(self) -> int:
+        """Frames that it has read until now, in the mode "slow"."""
+        path = self.directory / "count"
+        return int(path.read_text(encoding="ascii")) if path.exists() else 0
+
     def found(self) -> dict:
         path = self.directory / "found"
         wait_until(path.exists, "passt has written what it found")
@@ -429,12 +434,10 @@ def test_frames_stay_whole(program, work):
     sent = int(process.stdout.readline().removeprefix("sent "))
     # Buffers of 16 to 24 MB against 57 MB at once.
     assert 1000 < sent < 3950
-    time.sleep(3)
-    finish(process)
-    found = fake.found()
-    assert found["frames"] <= sent
     # The end drops the frames in the backlog.
-    assert found["frames"] > sent - 1000
+    wait_until(lambda: fake.count() > sent - 1000, "passt has read most frames")
+    finish(process)
+    assert fake.count() <= fake.found()["frames"] <= sent
 
 
 @pytest.mark.parametrize("mode, message", [
@@ -469,7 +472,8 @@ def test_passt_does_not_end(program, work):
     assert process.stdout.readline().startswith("ready")
     began = time.monotonic()
     finish(process)
-    assert 0.9 < time.monotonic() - began < 30
+    # It had a second to end by itself.
+    assert time.monotonic() - began > 0.9
 
 
 # ---- captures ---------------------------------------------------------------
@@ -707,9 +711,7 @@ def test_replay_is_interrupted(program, work):
     process = start([program, "-", f"pcap:{path}"])
     assert process.stdout.readline().startswith("ready")
     time.sleep(0.3)
-    began = time.monotonic()
     assert finish(process) == "closed\n"
-    assert time.monotonic() - began < 10
 
 
 def with_bytes(data: bytes, at: int, new: bytes) -> bytes:
@@ -785,3 +787,14 @@ def test_declarations_of_libslirp(work):
     if not os.path.exists("/usr/include/slirp/libslirp.h"):
         pytest.skip("the package libslirp-dev is not installed")
     capi.compile_c(os.path.join(work, "api"), ["slirp_api_test.c"], *INCLUDES)
+
+
+# ---- the tests themselves ---------------------------------------------------
+
+
+@pytest.mark.needs("ip")
+@pytest.mark.needs_root
+def test_namespaces_of_killed_tests_go():
+    host.run("ip", "netns", "add", "ob-99999999-0-killed")
+    net_namespaces.remove_leftovers.__wrapped__()
+    assert not os.path.exists("/run/netns/ob-99999999-0-killed")

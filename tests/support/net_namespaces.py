@@ -3,8 +3,10 @@
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
+import re
 import socket
 import threading
 
@@ -72,8 +74,19 @@ def enter(descriptor: int) -> None:
         raise OSError(ctypes.get_errno(), "setns")
 
 
+@functools.cache
+def remove_leftovers() -> None:
+    """Removes the namespaces of tests and benchmarks that were killed."""
+    for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
+        found = re.match(r"(ob|outboard-near|outboard-far)-(\d+)", name)
+        if found and not os.path.exists(f"/proc/{found[2]}"):
+            # Another run may do the same.
+            host.run("ip", "netns", "del", name, ok=None)
+
+
 @contextlib.contextmanager
 def new(purpose: str):
+    remove_leftovers()
     name = f"ob-{os.getpid()}-{next(NUMBERS)}-{purpose}"
     host.run("ip", "netns", "add", name)
     try:
