@@ -32,7 +32,7 @@ ADDRESS = "10.0.2.15"
 SOURCES = ["net_user_test.c", "net_port_tap.c", "net_port.c", "net_host.c",
            *sorted(glob.glob(f"{capi.PLATFORM}/net/user*.c")),
            *(f"{capi.PLATFORM}/net/{name}.c" for name in
-             ("deliver", "pcap", "pcap_read", "pcap_write", "replay", "ring")),
+             ("deliver", "pcap", "pcap_read", "pcap_write", "replay", "report", "ring")),
            f"{capi.PLATFORM}/descriptor.c"]
 INCLUDES = ["-I", capi.PLATFORM, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include")]
 
