@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads a large file some times, and prints the megabytes of memory that the process has then, and
- * those that the last reading took from the disk. Arguments: an ext4 image with the file /large,
- * words for the kernel's command line, how often to read.
+ * those that the last reading took from the disk. Arguments: an image with the file /large, the
+ * type of its file system, words for the kernel's command line, how often to read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,13 +43,13 @@ int main(int count, char **arguments)
 	};
 	long before = 0;
 
-	CHECK_EQUAL(count, 4);
-	config.command_line = arguments[2];
+	CHECK_EQUAL(count, 5);
+	config.command_line = arguments[3];
 	CHECK_EQUAL(ob_boot(&config), 0);
-	client_mount(arguments[1], "ext4", "/disk");
+	client_mount(arguments[1], arguments[2], "/disk");
 	CHECK(!ob_sys_mkdir("/proc", 0755) || errno == EEXIST);
 	OK(ob_sys_mount("proc", "/proc", "proc", 0, NULL));
-	for (int times = atoi(arguments[3]); times; times--) {
+	for (int times = atoi(arguments[4]); times; times--) {
 		before = kilobytes_in();
 		read_file();
 	}

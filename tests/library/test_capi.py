@@ -14,6 +14,7 @@ import subprocess
 import pytest
 
 from support import c_programs, host, images, modules
+from support import program as the_program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
@@ -167,9 +168,11 @@ def test_without_the_service_thread(work, does):
     run_library_program(work, "service_test", does, timeout=600)
 
 
-def test_memory_grows_for_files_that_are_read_again(work):
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_memory_grows_for_files_that_are_read_again(work, kind):
     """A file that is read once takes little memory. The second reading makes room for it, and
-    the third one needs no disk, unless the program wants no memory for files.
+    the third one needs no disk, unless the program wants no memory for files. xfs reads into large
+    folios.
     """
     tree = os.path.join(work, "large")
     os.mkdir(tree)
@@ -177,11 +180,13 @@ def test_memory_grows_for_files_that_are_read_again(work):
         for _ in range(300):
             stream.write(b"x" * (1 << 20))
     path = os.path.join(work, "large.img")
-    run("mkfs.ext4", "-q", "-d", tree, path, "400M")
+    host.sparse_file(path, 400 << 20)
+    run(f"mkfs.{kind}", "-q", path)
+    run(the_program.PROGRAM, "cp", os.path.join(tree, "large"), f"{path}:/large")
     program = library_program(work, "recycle_test.c", "client.c")
 
     def read(times, words="quiet"):
-        return map(int, run(program, path, words, str(times),
+        return map(int, run(program, path, kind, words, str(times),
                             LD_LIBRARY_PATH=LIBRARIES).split())
 
     resident, from_disk = read(1)

@@ -161,6 +161,12 @@ static void ob_grow_request(void)
 		wake_up(&ob_grower.wanted);
 }
 
+/* Whether the caller makes do with a smaller block than it asks for. */
+static bool ob_takes_less(gfp_t gfp)
+{
+	return gfp & __GFP_NORETRY || !(gfp & __GFP_DIRECT_RECLAIM);
+}
+
 /*
  * Whether the wake-up of kswapd means that memory is low. Linux also wakes kswapd when it turns
  * blocks of pages of one kind into another, when it tries again after reported memory came back,
@@ -169,9 +175,8 @@ static void ob_grow_request(void)
  */
 static bool ob_is_low(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	bool content_with_less = gfp & __GFP_NORETRY || !(gfp & __GFP_DIRECT_RECLAIM);
 	bool dirty = gfp & __GFP_WRITE && !node_dirty_ok(zone->zone_pgdat);
-	int wanted = content_with_less ? 0 : order;
+	int wanted = ob_takes_less(gfp) ? 0 : order;
 
 	return !READ_ONCE(ob_memory_is_reported) &&
 	       (dirty || !zone_watermark_ok(zone, wanted, low_wmark_pages(zone), highest, 0));
@@ -198,14 +203,14 @@ static bool ob_files_are_read_again(void)
 }
 
 /*
- * Whether reclaiming pages of files costs less than growing, as nobody will want them again. Large
- * blocks are not made that way: reclaimed pages are single ones.
+ * Whether reclaiming pages of files costs less than growing, as nobody will want them again. That
+ * makes no large block for a caller that insists on one: most reclaimed pages are single ones.
  */
 static bool ob_can_recycle(gfp_t gfp, int order)
 {
 	unsigned long busy = ob_pages_to_write() + OB_RECYCLE_LEAST;
 
-	return order <= PAGE_ALLOC_COSTLY_ORDER && !(gfp & __GFP_WRITE) &&
+	return (order <= PAGE_ALLOC_COSTLY_ORDER || ob_takes_less(gfp)) && !(gfp & __GFP_WRITE) &&
 	       global_node_page_state(NR_INACTIVE_FILE) > busy &&
 	       (ob_always_recycles || !ob_files_are_read_again());
 }
