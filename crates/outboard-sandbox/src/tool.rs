@@ -49,48 +49,64 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes kept of each pipe.
 const KEPT: usize = 1 << 20;
 
-/// Lines that tools print on standard error in ordinary use, by words that are in them.
+/// Lines that tools print on standard error in ordinary use. They are patterns of whole lines,
+/// without the tool's name before them: `*` is any text.
 const CHATTER: &[(&str, &[&str])] = &[
-    ("debugfs", &["debugfs 1."]),
-    ("resize2fs", &["resize2fs 1."]),
-    ("mke2fs", &["while determining whether"]),
+    ("debugfs", &["debugfs 1.* (*)"]),
+    ("resize2fs", &["resize2fs 1.* (*)"]),
+    (
+        "mke2fs",
+        &["ext2fs_check_if_mount: * while determining whether * is mounted."],
+    ),
     // Our losses have the names of the files.
     (
         "mksquashfs",
-        &["Unrecognised xattr prefix system.posix_acl_"],
+        &["Unrecognised xattr prefix system.posix_acl_*"],
     ),
     (
         "mkntfs",
         &[
-            "is not a block device.",
+            "* is not a block device.",
             "mkntfs forced anyway.",
-            "was not specified for",
-            "To boot from a device, Windows needs",
+            "The partition start sector was not specified for * It has been set to 0.",
+            "The number of sectors per track was not specified for * It has been set to 0.",
+            "The number of heads was not specified for * It has been set to 0.",
+            "The sector size was not specified for * It has been set to 512 bytes.",
+            "To boot from a device, Windows needs the 'partition start sector', the 'sectors per \
+             track' and the 'number of heads' to be set.",
             "Windows will not be able to boot from this device.",
         ],
     ),
     (
         "mkswap",
         &[
-            "insecure permissions",
-            "contains holes or other unsupported extents",
-            "This swap file can be rejected by kernel",
-            "Use --verbose for more details",
+            "*: insecure permissions *, fix with: chmod *",
+            "*: insecure file owner *, fix with: chown 0:0 *",
+            "* contains holes or other unsupported extents.",
+            "This swap file can be rejected by kernel on swap activation!",
+            "Use --verbose for more details.",
         ],
     ),
-    ("sfdisk", &["will be corrected by write."]),
+    (
+        "sfdisk",
+        &[
+            "GPT PMBR size mismatch (*) will be corrected by write.",
+            "The backup GPT table is not on the end of the device. This problem will be corrected \
+             by write.",
+        ],
+    ),
     // It is wrong about trees that compress well, and fails if it is right.
     (
         "mkfs.cramfs",
-        &["warning: guestimate of required size (upper bound) is "],
+        &["warning: guestimate of required size (upper bound) is *"],
     ),
     (
         "xorriso",
         &[
-            "RockRidge filesystem manipulator",
-            "xorriso : NOTE :",
-            "xorriso : UPDATE :",
-            "libisofs: NOTE :",
+            "xorriso 1.* : RockRidge filesystem manipulator, libburnia project.",
+            "xorriso : NOTE : *",
+            "xorriso : UPDATE : *",
+            "libisofs: NOTE : *",
         ],
     ),
 ];
@@ -112,6 +128,27 @@ pub struct Tool {
     pub name: &'static str,
     /// Debian's package with the program.
     pub package: &'static str,
+}
+
+/// Whether the whole line is as the pattern says: `*` is any text.
+fn fits(pattern: &str, line: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == line;
+    };
+    let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let line = line
+        .strip_prefix(start)
+        .and_then(|line| line.strip_suffix(end));
+    let Some(mut line) = line else {
+        return false;
+    };
+    for piece in middle.split('*') {
+        match line.split_once(piece) {
+            Some((_, behind)) => line = behind,
+            None => return false,
+        }
+    }
+    true
 }
 
 fn find(name: &str) -> Option<PathBuf> {
@@ -146,6 +183,16 @@ impl Tool {
         Self { name, package }
     }
 
+    /// Whether a line of the tool's standard error fits one of the patterns, the tool's name before
+    /// it or not. A pattern is that of a whole line: `*` is any text.
+    pub fn prints(&self, patterns: &[&str], line: &str) -> bool {
+        let named = line.strip_prefix(self.name);
+        let line = named
+            .and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(line);
+        patterns.iter().any(|pattern| fits(pattern, line))
+    }
+
     /// Begins a call. Without the tool: an error that names the package to install.
     pub fn call(&self, confinement: Confinement) -> Result<Call> {
         let program = find(self.name).ok_or_else(|| {
@@ -159,7 +206,7 @@ impl Tool {
             )
         })?;
         Ok(Call {
-            name: self.name,
+            tool: *self,
             command: clean_command(&program),
             files: (confinement == Confinement::Sandboxed).then(|| ProgramFiles {
                 program,
@@ -192,7 +239,7 @@ impl AsRef<OsStr> for ToolFile {
 
 /// One run of a tool.
 pub struct Call {
-    name: &'static str,
+    tool: Tool,
     command: Command,
     /// All files that it can use; `None`: no sandbox.
     files: Option<ProgramFiles>,
@@ -208,7 +255,7 @@ pub struct Call {
 
 /// How a tool ended.
 pub struct Ended {
-    name: &'static str,
+    tool: Tool,
     status: ExitStatus,
     /// Standard output of the tool, then its standard error. A tool prints its errors there.
     pub output: Vec<u8>,
@@ -307,7 +354,7 @@ impl Call {
     /// Runs the tool. An interrupt of this process also ends the tool, unless the tool works in
     /// place: it has a process group of its own, which no signal of a terminal reaches.
     pub fn run(mut self) -> Result<Ended> {
-        let name = self.name;
+        let name = self.tool.name;
         let failed = |error| Error::failed(format!("cannot run {name}"), &error);
         let interrupted = || Error::Interrupted(format!("{name}: interrupted"));
         if signals::asked() {
@@ -365,7 +412,7 @@ impl Call {
             None => Ok(()),
         };
         Ok(Ended {
-            name: self.name,
+            tool: self.tool,
             status,
             shown,
             errors: usual.output.len(),
@@ -537,14 +584,15 @@ impl Ended {
     /// What the tool printed on standard error besides its usual chatter, with its name before
     /// each line.
     pub fn remarks(&self) -> Vec<String> {
-        let chatter = CHATTER.iter().filter(|(tool, _)| *tool == self.name);
-        let chatter: Vec<&str> = chatter.flat_map(|(_, words)| *words).copied().collect();
+        let name = self.tool.name;
+        let chatter = CHATTER.iter().filter(|(tool, _)| *tool == name);
+        let chatter: Vec<&str> = chatter.flat_map(|(_, lines)| *lines).copied().collect();
         lines(&self.output[self.errors..])
             .map(escaped)
-            .filter(|line| !chatter.iter().any(|words| line.contains(words)))
-            .map(|line| match line.starts_with(&format!("{}: ", self.name)) {
+            .filter(|line| !self.tool.prints(&chatter, line))
+            .map(|line| match line.starts_with(&format!("{name}: ")) {
                 true => line,
-                false => format!("{}: {line}", self.name),
+                false => format!("{name}: {line}"),
             })
             .collect()
     }
@@ -566,7 +614,7 @@ impl Ended {
             (None, signal) => format!("was ended by signal {}", signal.unwrap_or(0)),
         };
         let lines: Vec<&[u8]> = lines(&self.output).collect();
-        let shown = |line: &&[u8]| format!("\n  {}: {}", self.name, escaped(line));
+        let shown = |line: &&[u8]| format!("\n  {}: {}", self.tool.name, escaped(line));
         let text: String = match lines.len().checked_sub(FIRST + LAST) {
             None | Some(0) => lines.iter().map(shown).collect(),
             Some(left_out) => {
@@ -576,7 +624,7 @@ impl Ended {
                 first.chain([gap]).chain(last).collect()
             }
         };
-        Error::Failed(format!("{what}: {} {end}{text}", self.name))
+        Error::Failed(format!("{what}: {} {end}{text}", self.tool.name))
     }
 }
 
@@ -634,24 +682,87 @@ mod tests {
         assert_eq!(lines[8..], ["  sh: step 10", "  sh: wrong"]);
     }
 
-    #[test]
-    fn remarks_are_reported_and_chatter_is_not() {
-        let ended = |name| Ended {
-            name,
+    fn remarks_of(name: &'static str, errors: &str) -> Vec<String> {
+        let ended = Ended {
+            tool: Tool::new(name, "package"),
             status: ExitStatus::from_raw(0),
-            output: b"mkfs.fat 4.2\n\nRead this.\nmkswap: insecure permissions 0644\n".to_vec(),
-            errors: 14,
+            output: format!("mkfs.fat 4.2\n{errors}").into_bytes(),
+            errors: 13,
             shown: Ok(()),
         };
-        let remarks = ended("mkswap").remarks();
-        assert_eq!(remarks, ["mkswap: Read this."]);
-        let remarks = ended("mke2fs").remarks();
-        assert_eq!(remarks[1], "mke2fs: mkswap: insecure permissions 0644");
+        ended.remarks()
+    }
+
+    #[test]
+    fn remarks_are_reported_and_chatter_is_not() {
+        let text = "\nRead this.\nmkswap: x: insecure permissions 0644, fix with: chmod 0600 x\n";
+        assert_eq!(remarks_of("mkswap", text), ["mkswap: Read this."]);
+        let remarks = remarks_of("mke2fs", text);
+        assert!(remarks[1].starts_with("mke2fs: mkswap: x: insecure permissions 0644"));
         let call = SHELL.call(Confinement::default()).unwrap();
         let notes = Notes::default();
         let script = "echo usual; echo odd >&2";
         notes.collect(|| call.arguments(["-c", script]).succeed("it").unwrap());
         assert_eq!(notes.lines(), ["warning: sh: odd"]);
+    }
+
+    /// Harmful lines may have the words of harmless ones in them: in the names of files, too.
+    #[test]
+    fn chatter_is_whole_lines() {
+        for (tool, line) in [
+            ("mkntfs", "forced anyway. Hope /etc/mtab is incorrect."),
+            (
+                "xorriso",
+                "libisofs: SORRY : Cannot read /xorriso : NOTE : x",
+            ),
+            (
+                "mksquashfs",
+                "Failed to read file Unrecognised xattr prefix system.posix_acl_x",
+            ),
+            (
+                "mkswap",
+                "cannot write x. Use --verbose for more details. Sorry.",
+            ),
+            (
+                "sfdisk",
+                "The table is lost, but will be corrected by write.",
+            ),
+            ("debugfs", "ea_set: no room for debugfs 1.47.0 (5-Feb-2023)"),
+        ] {
+            assert_eq!(remarks_of(tool, line), [format!("{tool}: {line}")]);
+        }
+        assert!(remarks_of("mkntfs", "mkntfs forced anyway.").is_empty());
+        assert_eq!(
+            remarks_of(
+                "mkntfs",
+                "mkntfs forced anyway. Hope /etc/mtab is incorrect."
+            )
+            .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn patterns_of_lines() {
+        for (pattern, line) in [
+            ("a", "a"),
+            ("a*", "a"),
+            ("*a", "ba"),
+            ("a*b*c", "a--b--c"),
+            ("a * c", "a b c"),
+            ("*", ""),
+        ] {
+            assert!(fits(pattern, line), "{pattern} {line}");
+        }
+        for (pattern, line) in [
+            ("a", "ab"),
+            ("a*", "ba"),
+            ("*a", "ab"),
+            ("a*b*c", "a--c--b"),
+            ("ab*bc", "abc"),
+        ] {
+            assert!(!fits(pattern, line), "{pattern} {line}");
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub struct FileSystemMaker {
     /// Whether each name of a file with hard links is a file of its own.
     pub copies_links: bool,
     /// The tool leaves out what it cannot read, says so on standard error, and calls that success.
-    /// Lines with these words are about metadata only.
+    /// Lines that fit these patterns ([`Tool::prints`]) are about metadata only.
     pub skips: Option<&'static [&'static str]>,
     /// The seconds since 1970 that the type can hold, if a tool reads the tree.
     pub times: RangeInclusive<i64>,
@@ -272,7 +272,10 @@ const MAKERS: &[FileSystemMaker] = &[
         reproducible: Reproducible::ByTool(&["-no-sparse"]),
         owner: Some(("-force-uid", "-force-gid")),
         leaves_out: &[Loss::AccessList],
-        skips: Some(&["Unrecognised xattr prefix", "attempting to re-read"]),
+        skips: Some(&[
+            "Unrecognised xattr prefix *",
+            "File * changed size while reading filesystem, attempting to re-read",
+        ]),
         times: 0..=u32::MAX as i64,
         ..NONE
     },
@@ -340,7 +343,10 @@ const MAKERS: &[FileSystemMaker] = &[
         filled: FillMethod::ByTool,
         reproducible: Reproducible::No,
         leaves_out: ATTRIBUTES,
-        skips: Some(&["uids truncated", "gids truncated"]),
+        skips: Some(&[
+            "warning: uids truncated to *",
+            "warning: gids truncated to *",
+        ]),
         times: 0..=0,
         ..NONE
     },

@@ -246,9 +246,10 @@ impl<'a> Making<'a> {
     fn tell_remarks(&self) -> bool {
         let mut failures = Failures::default();
         for remark in self.remarks.take() {
-            let of_metadata = |words: &[&str]| words.iter().any(|words| remark.contains(words));
             match self.maker.skips {
-                Some(words) if !of_metadata(words) => failures.tell(remark),
+                Some(of_metadata) if !self.maker.tool.prints(of_metadata, &remark) => {
+                    failures.tell(remark);
+                }
                 _ => warn(format!("warning: {remark}")),
             }
         }
