@@ -341,7 +341,7 @@ impl Way<'_> {
         if matches!(names.as_slice(), [Some(_)]) {
             return Ok(MadeNames::of_one_name());
         }
-        let mut round = RoundNames::default();
+        let mut round = RoundNames::new(&self.target.directory);
         let meet = names.iter().any(|name| round.may_meet(name.as_deref()));
         MadeNames::of_existing(&self.target.directory, meet)
             .map_err(|error| Error::of_file("cannot list", self.target.operand.clone(), &error))

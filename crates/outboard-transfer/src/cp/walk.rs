@@ -39,8 +39,19 @@ struct SourceDirectory<'a> {
 /// The files in a directory that one copier takes.
 type Batch = Vec<Item>;
 
+/// The kinds of file systems (statfs) where a long name may have a short one besides: FAT, NTFS,
+/// and what may show such a file system of another host or process (SMB, 9p, FUSE, NFS).
+const WITH_SHORT_NAMES: [i64; 7] = [
+    0x4d44,
+    0x7366_746e,
+    0xff53_4d42,
+    0xfe53_4d42,
+    0x0102_1997,
+    0x6573_5546,
+    0x6969,
+];
+
 /// Sources that are copied at the same time.
-#[derive(Default)]
 struct Round<'a> {
     names: RoundNames,
     directories: Vec<SourceDirectory<'a>>,
@@ -48,8 +59,9 @@ struct Round<'a> {
 }
 
 /// The names of the copies of sources.
-#[derive(Default)]
 pub struct RoundNames {
+    /// Whether the file system of the copies may have short names.
+    short_names: bool,
     /// Without case, and without dots and blanks at the end.
     names: HashSet<String>,
     /// There is one that may meet each other: contents of a directory, or a short name of FAT.
@@ -57,11 +69,26 @@ pub struct RoundNames {
 }
 
 impl RoundNames {
+    /// No names yet, of copies in this directory.
+    pub fn new(directory: &Fd) -> Self {
+        let kind = directory.statfs().map(|found| found.kind);
+        Self::with(kind.map_or(true, |kind| WITH_SHORT_NAMES.contains(&kind)))
+    }
+
+    fn with(short_names: bool) -> Self {
+        Self {
+            short_names,
+            names: HashSet::new(),
+            meets_all: false,
+        }
+    }
+
     /// Adds a name; `None`: the contents of a directory. Returns whether this copy may meet an
     /// earlier one in one file. A guess: file systems may also take other names for one.
     pub fn may_meet(&mut self, name: Option<&CStr>) -> bool {
         let name = name.map(|name| String::from_utf8_lossy(name.to_bytes()));
         let name = name.as_ref().map(|name| name.trim_end_matches(['.', ' ']));
+        let is_short = |name: &str| self.short_names && is_short(name);
         let Some(name) = name.filter(|name| !is_short(name)) else {
             let meets = self.meets_all || !self.names.is_empty();
             self.meets_all = true;
@@ -85,6 +112,8 @@ fn is_short(name: &str) -> bool {
 /// one keeps the name.
 pub struct Sources<'a> {
     copier: &'a Copier<'a>,
+    /// Whether the file system of the copies may have short names.
+    short_names: bool,
     rounds: Vec<Round<'a>>,
     /// The files among them, and the names of their copies.
     known: HashSet<(Key, Option<CString>)>,
@@ -92,9 +121,11 @@ pub struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     pub fn new(copier: &'a Copier<'a>) -> Self {
+        let first = Round::of(RoundNames::new(&copier.base));
         Self {
             copier,
-            rounds: vec![Round::default()],
+            short_names: first.names.short_names,
+            rounds: vec![first],
             known: HashSet::new(),
         }
     }
@@ -103,7 +134,7 @@ impl<'a> Sources<'a> {
     fn round(&mut self, name: Option<&CStr>) -> &mut Round<'a> {
         let last = self.rounds.last_mut();
         if last.is_none_or(|round| round.names.may_meet(name)) {
-            let mut round = Round::default();
+            let mut round = Round::of(RoundNames::with(self.short_names));
             round.names.may_meet(name);
             self.rounds.push(round);
         }
@@ -154,6 +185,14 @@ impl<'a> Sources<'a> {
 }
 
 impl Round<'_> {
+    fn of(names: RoundNames) -> Self {
+        Self {
+            names,
+            directories: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
     fn copy(self, copier: &Copier, copiers: u32) {
         if copier.options.sorted {
             let mut worker = copier.worker();
@@ -443,16 +482,23 @@ mod tests {
 
     #[test]
     fn sources_that_may_meet() {
-        let mut names = RoundNames::default();
-        let may_meet = [
-            c"a~",
-            c"b.c~",
-            c"A~.",
-            c"longname.txt",
-            c"LONGNA~1.TXT",
-            c"d",
-        ]
-        .map(|name| names.may_meet(Some(name)));
-        assert_eq!(may_meet, [false, false, true, false, true, true]);
+        let meetings = |short_names| {
+            let mut names = RoundNames::with(short_names);
+            [
+                Some(c"a~"),
+                Some(c"b.c~"),
+                Some(c"A~."),
+                Some(c"longname.txt"),
+                Some(c"LONGNA~1.TXT"),
+                Some(c"d"),
+                None,
+                Some(c"e"),
+            ]
+            .map(|name| names.may_meet(name))
+        };
+        let everywhere = [false, false, true, false, false, false, true, true];
+        assert_eq!(meetings(false), everywhere);
+        let on_fat = [false, false, true, false, true, true, true, true];
+        assert_eq!(meetings(true), on_fat);
     }
 }
