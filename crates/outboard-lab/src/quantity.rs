@@ -119,9 +119,31 @@ mod tests {
     fn units() {
         assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
         assert_eq!(time("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(time("20us"), Ok(Duration::from_micros(20)));
+        assert_eq!(time("2 min"), Ok(Duration::from_secs(120)));
         assert_eq!(share("5%"), Ok(0.05));
-        assert_eq!(rate("10 Mbit/s"), Ok(1e7));
-        assert_eq!(size("10 MB"), Ok(10_000_000));
+        assert_eq!(share("0.05"), Ok(0.05));
+        for (text, wanted) in [
+            ("80 bit/s", 80.0),
+            ("80 kbit/s", 80e3),
+            ("80 kbit", 80e3),
+            ("0.5 Mbit/s", 500e3),
+            ("80Gbit/s", 80e9),
+        ] {
+            assert_eq!(rate(text), Ok(wanted), "{text}");
+        }
+        for (text, wanted) in [
+            ("10", 10),
+            ("10 B", 10),
+            ("10 kB", 10_000),
+            ("10 MB", 10_000_000),
+            ("10 GB", 10_000_000_000),
+            ("10KiB", 10 << 10),
+            ("10 MiB", 10 << 20),
+            ("1.5 GiB", 3 << 29),
+        ] {
+            assert_eq!(size(text), Ok(wanted), "{text}");
+        }
         assert_eq!(number(1, 5)("5"), Ok(5));
     }
 
