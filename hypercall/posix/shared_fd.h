@@ -26,6 +26,7 @@
 #define OUTBOARD_POSIX_SHARED_FD_H
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "raw.h"
 
@@ -41,15 +42,21 @@ static inline void ob_shared_set_nonblocking(int fd)
 		raw_fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
+/* Whether a call had this result because the host is too old for it. The flag is set then. */
+static inline bool ob_shared_is_unknown(int fd, ssize_t result)
+{
+	if (result >= 0 || errno != EOPNOTSUPP)
+		return false;
+	ob_shared_set_nonblocking(fd);
+	return true;
+}
+
 /* As readv(). -1 and EAGAIN instead of blocking. */
 static inline ssize_t ob_shared_read(int fd, const struct iovec *pieces, int count)
 {
 	ssize_t got = raw_preadv2(fd, pieces, count, -1, RWF_NOWAIT);
 
-	if (got >= 0 || errno != EOPNOTSUPP)
-		return got;
-	ob_shared_set_nonblocking(fd);
-	return raw_readv(fd, pieces, count);
+	return ob_shared_is_unknown(fd, got) ? raw_readv(fd, pieces, count) : got;
 }
 
 /* As writev(). -1 and EAGAIN instead of blocking. Not for eventfds: net/bell.h. */
@@ -57,10 +64,7 @@ static inline ssize_t ob_shared_write(int fd, const struct iovec *pieces, int co
 {
 	ssize_t done = raw_pwritev2(fd, pieces, count, -1, RWF_NOWAIT);
 
-	if (done >= 0 || errno != EOPNOTSUPP)
-		return done;
-	ob_shared_set_nonblocking(fd);
-	return raw_writev(fd, pieces, count);
+	return ob_shared_is_unknown(fd, done) ? raw_writev(fd, pieces, count) : done;
 }
 
 /* Takes the counter of an eventfd, if it has one. */

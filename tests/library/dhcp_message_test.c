@@ -179,8 +179,8 @@ static void test_overload(void)
 	CHECK(!read_packet(&packet, &reply));
 }
 
-/* A broken list of routes hides no router, unless it has a default route. */
-static void test_broken_routes(void)
+/* An acknowledgement with a router and this option of classless routes. Returns its routes. */
+static struct ob_dhcp_reply routes_beside_a_router(const uint8_t *routes, uint8_t length)
 {
 	struct ob_dhcp_reply reply;
 	struct packet packet;
@@ -188,28 +188,31 @@ static void test_broken_routes(void)
 	begin(&packet, OB_DHCP_ACK);
 	PUT(&packet, 51, 0, 0, 0, 9);
 	PUT(&packet, 3, 10, 5, 0, 1);
-	PUT(&packet, 121, 8, 11, 10, 5, 0, 2, 33, 10, 9, 0, 0, 0, 10, 5, 0, 3);
+	put(&packet, 121, routes, length);
 	end(&packet);
 	CHECK(read_packet(&packet, &reply));
+	return reply;
+}
+
+#define ROUTES(...) \
+	routes_beside_a_router((const uint8_t[]){ __VA_ARGS__ }, \
+			       sizeof((const uint8_t[]){ __VA_ARGS__ }))
+
+/* A broken list of routes hides no router, unless it has a default route. */
+static void test_broken_routes(void)
+{
+	struct ob_dhcp_reply reply;
+
+	reply = ROUTES(8, 11, 10, 5, 0, 2, 33, 10, 9, 0, 0, 0, 10, 5, 0, 3);
 	CHECK_EQUAL(reply.route_count, 2);
 	expect_address(&reply.routes[0].destination, "11.0.0.0/8");
 	expect_address(&reply.routes[1].gateway, "10.5.0.1/32");
 	CHECK(!reply.routes[1].destination.prefix);
-	begin(&packet, OB_DHCP_ACK);
-	PUT(&packet, 51, 0, 0, 0, 9);
-	PUT(&packet, 3, 10, 5, 0, 1);
-	PUT(&packet, 121, 0, 10, 5, 0, 2, 33);
-	end(&packet);
-	CHECK(read_packet(&packet, &reply));
+	reply = ROUTES(0, 10, 5, 0, 2, 33);
 	CHECK_EQUAL(reply.route_count, 1);
 	expect_address(&reply.routes[0].gateway, "10.5.0.2/32");
 	/* A whole list without a default route does hide it. */
-	begin(&packet, OB_DHCP_ACK);
-	PUT(&packet, 51, 0, 0, 0, 9);
-	PUT(&packet, 3, 10, 5, 0, 1);
-	PUT(&packet, 121, 8, 11, 10, 5, 0, 2);
-	end(&packet);
-	CHECK(read_packet(&packet, &reply));
+	reply = ROUTES(8, 11, 10, 5, 0, 2);
 	CHECK_EQUAL(reply.route_count, 1);
 	expect_address(&reply.routes[0].gateway, "10.5.0.2/32");
 }

@@ -205,24 +205,35 @@ fn answer_stream(mut stream: TcpStream, piece: usize) -> io::Result<()> {
         .try_for_each(|piece| stream.write_all(piece))
 }
 
-#[test]
-fn long_answers_come_by_tcp() -> io::Result<()> {
+/// Resolves a name whose answer is too long for a datagram. By TCP, a server does this. The errors
+/// are those of the set-up and of the call.
+fn resolve_by_tcp(
+    settings: &str,
+    serve: impl Fn(TcpStream) + Sync,
+) -> io::Result<io::Result<Vec<SocketAddr>>> {
     let net = net()?;
-    configure(&net, "nameserver 127.0.0.1\n")?;
+    configure(&net, settings)?;
     let truncated = |query: &[u8]| vec![reply(query, 2, 0, &[])];
     let listener = net.tcp_listen(SERVER)?;
     let canceller = Canceller::new();
-    let found = thread::scope(|scope| {
+    thread::scope(|scope| {
         scope.spawn(|| {
             canceller.run(|| {
                 while let Ok((stream, _)) = listener.accept() {
-                    answer_stream(stream, 7).expect("the client waits");
+                    serve(stream);
                 }
             })
         });
         let found = with_server(&net, truncated, || net.resolve("www.example", 5));
         canceller.cancel();
         found
+    })
+}
+
+#[test]
+fn long_answers_come_by_tcp() -> io::Result<()> {
+    let found = resolve_by_tcp("nameserver 127.0.0.1\n", |stream| {
+        answer_stream(stream, 7).expect("the client waits");
     })??;
     let ips: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
     assert_eq!(ips.len(), 64, "the limit of addresses");
@@ -232,23 +243,10 @@ fn long_answers_come_by_tcp() -> io::Result<()> {
 
 /// The error of a name whose long answer comes by TCP, from a server that does this.
 fn error_by_tcp(serve: impl Fn(TcpStream) -> io::Result<()> + Sync) -> io::Result<io::Error> {
-    let net = net()?;
-    configure(&net, "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n")?;
-    let truncated = |query: &[u8]| vec![reply(query, 2, 0, &[])];
-    let listener = net.tcp_listen(SERVER)?;
-    let canceller = Canceller::new();
-    let found = thread::scope(|scope| {
-        scope.spawn(|| {
-            canceller.run(|| {
-                while let Ok((stream, _)) = listener.accept() {
-                    // The client may have gone.
-                    let _ = serve(stream);
-                }
-            })
-        });
-        let found = with_server(&net, truncated, || net.resolve("www.example", 5));
-        canceller.cancel();
-        found
+    let settings = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
+    let found = resolve_by_tcp(settings, |stream| {
+        // The client may have gone.
+        let _ = serve(stream);
     })?;
     Ok(found.expect_err("there is no answer"))
 }
