@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Dodges: docs/dodges.md is what the sources and the linked kernel do, and a program reaches each
-wrap.
+wrap. The program checks that it does what the page says, where no other test does.
 """
 
 import os

@@ -171,6 +171,24 @@ static void as_many_vcpus_as_processors(void)
 	CHECK_EQUAL(CPU_COUNT(&ours), wanted < 64 ? wanted : 64);
 }
 
+/* Of those that Linux would begin with other values. */
+static void settings(void)
+{
+	static const char *const paths[] = {
+		"/proc/sys/vm/compaction_proactiveness", "/proc/sys/vm/watermark_boost_factor",
+	};
+
+	for (int i = 0; i < 2; i++) {
+		char text[16] = "";
+		unsigned int file = (unsigned int)OK(ob_sys_openat(AT_FDCWD, paths[i], O_RDONLY,
+								   0));
+
+		OK(ob_sys_read(file, text, sizeof(text) - 1));
+		OK(ob_sys_close(file));
+		CHECK(!strcmp(text, "0\n"));
+	}
+}
+
 static int64_t mtime_of_new_file(const char *path)
 {
 	struct stat status;
@@ -210,6 +228,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(ob_syscall(100000), -ENOSYS);
 	CHECK_EQUAL(ob_syscall(-1), -ENOSYS);
 	as_many_vcpus_as_processors();
+	settings();
 	bad_arguments(arguments[1]);
 	mounted_disk_is_busy(arguments[1]);
 	clocks();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Prints how much memory the kernel's sockets may use, and how many of them may wait, as Linux's
- * settings say. Argument: the kernel's memory in MB.
+ * Prints how much memory the kernel's sockets may use, how many of them may wait, and how many
+ * threads there may be, as Linux's settings say. Argument: the kernel's memory in MB.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -37,6 +37,7 @@ int main(int count, char **arguments)
 	print_setting("net/ipv4", "tcp_max_orphans");
 	print_setting("net/ipv4", "tcp_max_tw_buckets");
 	print_setting("fs/epoll", "max_user_watches");
+	print_setting("kernel", "threads-max");
 	CHECK(!ob_halt());
 	return 0;
 }

@@ -52,22 +52,24 @@ def compile_c(target, sources, *flags):
     return target
 
 
-def platform_program(directory, source, sanitizer, *flags):
+def platform_program(directory, sources, sanitizer, *flags):
     files = sorted(
         glob.glob(os.path.join(PLATFORM, "*.c"))
         + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
-    return compile_c(os.path.join(directory, "program"), [source, "mock_kernel.c", *files],
+    return compile_c(os.path.join(directory, "program"), [*sources, "mock_kernel.c", *files],
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
                      *SANITIZERS[sanitizer], *flags)
 
 
 @pytest.mark.parametrize("sanitizer", [PLAIN, "address"])
 def test_platform(work, sanitizer):
-    run(platform_program(work, "platform_test.c", sanitizer))
+    sources = ("platform_test.c", *(f"platform_{name}.c" for name in ("bed", "memory", "signals")))
+    run(platform_program(work, sources, sanitizer))
 
 
 def block_program(directory, sanitizer):
-    return platform_program(directory, "block_test.c", sanitizer, "-Wl,--wrap=syscall")
+    sources = ("block_test.c", *(f"block_{name}.c" for name in ("bed", "open", "durable")))
+    return platform_program(directory, sources, sanitizer, "-Wl,--wrap=syscall")
 
 
 @pytest.mark.parametrize("sanitizer", [PLAIN, "address", "thread"])
@@ -285,8 +287,9 @@ def test_data_taken_by_reference(work):
     run_library_program(work, "zerocopy_test")
 
 
-def test_wall_clock_of_the_host_is_set(work):
-    run_library_program(work, "wall_clock_test")
+@pytest.mark.parametrize("how", ["time", "shift", "tick", "frequency"])
+def test_wall_clock_of_the_host_is_set(work, how):
+    run_library_program(work, "wall_clock_test", how)
 
 
 def test_halt_beside_a_stuck_call(work):

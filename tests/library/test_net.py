@@ -41,6 +41,8 @@ def test_sockets_may_use_memory_that_is_still_to_come(work, megabytes):
     assert settings["tcp_wmem"][2] == max(64 << 10, min(4 << 20, share))
     assert settings["tcp_max_orphans"] == [megabytes * 4]
     assert settings["tcp_max_tw_buckets"] == [megabytes * 4]
+    # An eighth of the memory may be for threads, which have 1 KB each.
+    assert settings["threads-max"] == [megabytes * 128]
     # One of them takes less than 256 bytes.
     assert settings["max_user_watches"][0] > (megabytes << 20) // 25 // 256
 

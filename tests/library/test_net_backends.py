@@ -63,10 +63,12 @@ def test_receivers(work, sanitizer):
     capi.run(program, "512", timeout=300)
 
 
+@pytest.mark.parametrize("test, source", [
+    (("net_bell_test.c", "net_host.c"), "bell.c"), (("net_hub_learn_test.c",), "hub_learn.c")])
 @pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
-def test_bells(work, sanitizer):
-    program = capi.compile_c(os.path.join(work, "program"),
-                             ["net_bell_test.c", "net_host.c", os.path.join(NET, "bell.c")],
+def test_one_file(work, test, source, sanitizer):
+    """A bell; the table of addresses of a hub."""
+    program = capi.compile_c(os.path.join(work, "program"), [*test, os.path.join(NET, source)],
                              "-I", NET, "-I", capi.PLATFORM,
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])

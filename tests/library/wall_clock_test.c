@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The wall clock of the host is set while the kernel runs, as after a suspend. After a while the
- * clock of the kernel is right again, and with it the times of files: unless a client has set it.
+ * clock of the kernel is right again, and with it the times of files: unless a client has set or
+ * steered it. Argument: how the client does that: "time" by settimeofday(), "shift", "tick" or
+ * "frequency" by adjtimex().
  */
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,15 +75,50 @@ static void set_and_check(long seconds)
 	check_new_file();
 }
 
-int main(void)
+/* A client that asks, or changes what does not move the clock. */
+static void ask_for_the_clock(void)
+{
+	static const unsigned int modes[] = {
+		0, ADJ_OFFSET_SS_READ, ADJ_MAXERROR, ADJ_ESTERROR, ADJ_STATUS,
+	};
+	struct timex change = { 0 };
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		change.modes = modes[i];
+		OK(ob_sys_adjtimex(&change));
+	}
+}
+
+static void take_the_clock(const char *how)
 {
 	struct timeval other = { .tv_sec = 1000000000 };
+	struct timex change = { .tick = 10000 };
 
+	if (!strcmp(how, "time")) {
+		OK(ob_sys_settimeofday(&other, NULL));
+		return;
+	}
+	if (!strcmp(how, "shift")) {
+		change.modes = ADJ_SETOFFSET;
+		change.time.tv_sec = -3 * HOUR;
+	} else {
+		change.modes = !strcmp(how, "tick") ? ADJ_TICK : ADJ_FREQUENCY;
+		change.freq = 1 << 16;
+	}
+	OK(ob_sys_adjtimex(&change));
+}
+
+int main(int count, char **arguments)
+{
+	CHECK_EQUAL(count, 2);
 	client_boot(0);
 	check_new_file();
+	ask_for_the_clock();
 	set_and_check(HOUR);
 	set_and_check(-2 * HOUR);
-	OK(ob_sys_settimeofday(&other, NULL));
+	take_the_clock(arguments[1]);
+	/* Nothing brings the kernel's clock back to that of the host any more. */
+	__atomic_fetch_add(&step, 2 * HOUR, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < 5; i++)
 		let_time_pass();
 	CHECK(ahead() < -HOUR);

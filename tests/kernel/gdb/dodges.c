@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Does what needs each function that the link wraps. test_dodges.py has gdb stop there. */
+/*
+ * Does what needs each function that the link wraps, and checks what comes of it. test_dodges.py
+ * has gdb stop there.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/timex.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <outboard/net.h>
@@ -97,14 +102,83 @@ static void load_what_is_no_module(void)
 	OK(ob_sys_close(fd));
 }
 
+static long nanoseconds(const struct timespec *time)
+{
+	return time->tv_sec * 1000000000l + time->tv_nsec;
+}
+
+static long host_time(void)
+{
+	struct timespec now;
+
+	CHECK(!clock_gettime(CLOCK_REALTIME_COARSE, &now));
+	return nanoseconds(&now);
+}
+
+static long time_of_new_file(void)
+{
+	struct stat status;
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/time", O_CREAT | O_TRUNC | O_WRONLY,
+				       0600));
+
+	OK(ob_sys_write(fd, "x", 1));
+	OK(ob_sys_fstat(fd, &status));
+	OK(ob_sys_close(fd));
+	return nanoseconds(&status.st_mtim);
+}
+
+/* Files have the host's coarse time to the nanosecond. The kernel's own is up to a tick behind. */
+static void files_have_the_host_s_time(void)
+{
+	for (int i = 0; i < 100; i++) {
+		long before = host_time(), time = time_of_new_file();
+
+		CHECK(before <= time && time <= host_time());
+		usleep(1000);
+	}
+}
+
+/* The clock and the times of files are as far behind the host's. */
+static void clock_is_behind(long seconds)
+{
+	struct timespec now;
+	long wanted = host_time() / 1000000000 - seconds;
+
+	OK(ob_sys_clock_gettime(CLOCK_REALTIME, &now));
+	CHECK(labs(now.tv_sec - wanted) < 60);
+	CHECK(labs(time_of_new_file() / 1000000000 - wanted) < 60);
+}
+
+/* Files follow a clock that a client sets, or moves. A client that only asks changes nothing. */
 static void set_the_clock(void)
 {
 	struct timex change = { .modes = 0 };
-	struct timeval now;
+	struct timeval time;
 
-	OK(ob_sys_gettimeofday(&now, NULL));
-	OK(ob_sys_settimeofday(&now, NULL));
+	files_have_the_host_s_time();
 	OK(ob_sys_adjtimex(&change));
+	files_have_the_host_s_time();
+	time = (struct timeval){ .tv_sec = host_time() / 1000000000 - 7200 };
+	OK(ob_sys_settimeofday(&time, NULL));
+	clock_is_behind(7200);
+	change.modes = ADJ_SETOFFSET;
+	change.time.tv_sec = -3600;
+	OK(ob_sys_adjtimex(&change));
+	clock_is_behind(7200 + 3600);
+}
+
+/* A file in memory does not take what the kernel itself needs. */
+static void fill_a_tmpfs(void)
+{
+	int fd = (int)OK(ob_sys_openat(AT_FDCWD, "/tmpfs/all", O_CREAT | O_WRONLY, 0600));
+	long done, written = 0;
+
+	while ((done = ob_sys_write(fd, block, MB)) > 0)
+		written += done;
+	CHECK_EQUAL(errno, ENOSPC);
+	CHECK(written >= (long)CEILING / 2 && written <= (long)(CEILING - 16 * MB));
+	OK(ob_sys_unlink("/tmpfs/all"));
+	OK(ob_sys_close(fd));
 }
 
 /* The pages of the message hold a copy: the program's own memory has none that the kernel knows. */
@@ -165,6 +239,7 @@ int main(void)
 	open_a_terminal();
 	load_what_is_no_module();
 	set_the_clock();
+	fill_a_tmpfs();
 	send_without_a_copy();
 	end_a_thread();
 	take_all_memory();
