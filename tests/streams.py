@@ -45,7 +45,7 @@ PASSED, FAILED, NONE = 0, 1, 5
 SIDE = {
     "images": (
         "formats/matrix",
-        *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "tar")),
+        *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "tar*")),
         *(f"program/test_{name}.py" for name in ("bad_input", "cp_hostile", "crash", "part_fsck"))),
     "programs": (
         "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),

@@ -16,6 +16,8 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 from support.patience import GUARD, wait_until
 
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -94,6 +96,12 @@ def knows(kind: str) -> bool:
         subprocess.run(["modprobe", "-q", kind], env=environment(), check=False,
                        capture_output=True)
     return file_system_listed(kind)
+
+
+def require_mount(kind: str) -> None:
+    """Skips the rest of a test where the host cannot mount this type."""
+    if not knows(kind):
+        pytest.skip(f"the host cannot mount {kind} here")
 
 
 def file_system_listed(kind: str) -> bool:
