@@ -36,8 +36,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
-# What make and Linux's build accept in paths.
-PLAIN_PATH='^[[:alnum:]_/.,+@%=~-]*$'
+# What make, Linux's build, gcc's -Wl and pkg-config accept in paths.
+PLAIN_PATH='^[[:alnum:]_/.+@~-]*$'
 
 say() {
 	printf 'outboard: %s\n' "$*"
@@ -48,12 +48,14 @@ fail() {
 	exit 1
 }
 
-# Linux's build and make refuse paths with blanks and colons. Below such a path, out/ is a link to a
-# directory of the user's cache, and the build finds the checkout by a link in there.
+# Linux's build and make refuse paths with blanks, colons and other characters. Below such a path,
+# out/ is a link to a directory of the user's cache, and the build finds the checkout by a link in
+# there. Once made, the link stays, whatever the user's cache is later.
 build_elsewhere() {
 	local checkout=$REPO elsewhere
 	elsewhere=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/outboard-build
 	elsewhere+=/$(sha256sum <<<"$checkout" | head -c 16)
+	[ ! "$OUT/checkout" -ef "$checkout" ] || elsewhere=$(realpath "$OUT")
 	[[ $elsewhere =~ $PLAIN_PATH ]] ||
 		fail "cannot build in $checkout or in $elsewhere: both paths have characters that" \
 			"make refuses; set XDG_CACHE_HOME to a directory without them"

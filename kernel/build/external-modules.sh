@@ -12,4 +12,9 @@ directory=$(realpath -e -- "$1" 2>/dev/null) || fail "M=$1: there is no such dir
 [ -f "$OBJECTS/Module.symvers" ] ||
 	fail "the kernel $VARIANT is not built yet: run make first, with the same PROFILE"
 lock_directory "$OBJECTS"
+# Linux's build refuses such a path, but finds the directory by a link.
+if ! [[ $directory =~ $PLAIN_PATH ]]; then
+	ln -sfn "$directory" "$OBJECTS/outboard-module"
+	directory=$OBJECTS/outboard-module
+fi
 linux_make -s -j"$JOBS" M="$directory" modules

@@ -13,6 +13,8 @@ fi
 
 prefix=${PREFIX:-/usr/local}
 [ "${prefix#/}" != "$prefix" ] || fail "PREFIX=$prefix must be an absolute path"
+[[ $prefix =~ $PLAIN_PATH ]] ||
+	fail "PREFIX=$prefix has characters that pkg-config refuses; DESTDIR may have any"
 target=${DESTDIR:-}$prefix
 
 install -d "$target/bin" "$target/lib/pkgconfig" "$target/include/outboard" ||

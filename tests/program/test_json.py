@@ -54,7 +54,7 @@ CASES = {
     "tar-out": "tar-out @:/ -f %/out.tar",
     "mount": "mount @ %/none",
     "umount": "umount %",
-    "lab": f"lab {os.path.join(program.REPOSITORY, 'docs/examples/labs/router.yaml')}",
+    "lab": "lab REPOSITORY/docs/examples/labs/router.yaml",
     "hub": "hub %/none/hub %/socket",
     "components": "components",
 }
@@ -97,7 +97,9 @@ def an_image(work):
 
 
 def words_of(case, image, directory):
-    return [word.replace("@", image).replace("%", directory) for word in case.split()]
+    return [word.replace("@", image).replace("%", directory).replace("REPOSITORY",
+                                                                     program.REPOSITORY)
+            for word in case.split()]
 
 
 def with_json(words):

@@ -98,10 +98,10 @@ def test_commands_of_a_command(work):
 def test_installed_pages(work):
     """One for each command, and those alone; the same each time."""
     made = []
-    for prefix in f"{work}/first", f"{work}/second":
+    for destination, prefix in ("", f"{work}/first"), (f"{work}/it's a: second", "/opt"):
         host.run("make", "-C", program.REPOSITORY, "install", f"PREFIX={prefix}",
-                 "DESTDIR=", MAKEFLAGS="", MAKELEVEL="")
-        directory = f"{prefix}/share/man/man1"
+                 f"DESTDIR={destination}", MAKEFLAGS="", MAKELEVEL="")
+        directory = f"{destination}{prefix}/share/man/man1"
         made.append({name: host.run("cat", f"{directory}/{name}").stdout
                      for name in os.listdir(directory)})
     assert made[0] == made[1]
