@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 import time
 
 from contenders import OURS, Contender, Result, Turns, host, program, scratch, take_turns
@@ -33,7 +32,7 @@ ROWS = {
 
 @contextlib.contextmanager
 def ours(image: str):
-    directory = tempfile.mkdtemp(prefix="outboard-mount-")
+    directory = host.temporary_directory()
     host.run(program.PROGRAM, "mount", image, directory)
     try:
         yield directory

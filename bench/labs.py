@@ -114,7 +114,7 @@ def removed(directory: str, count: int, name: str) -> Iterator[None]:
 
 
 def namespaces_seconds(scratch_directory: str, count: int) -> float:
-    name = f"outboard-{os.getpid()}-"
+    name = f"ob-{os.getpid()}-"
     with (tempfile.TemporaryDirectory(dir=scratch_directory) as directory,
           removed(directory, count, name)):
         path = script_of_line(directory, count, name)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contenders import OURS, OUT, Contender, Result, Turns, host, take_turns
 
 PROGRAM = os.path.join(OUT, "network")
-NEAR, FAR = f"outboard-near-{os.getpid()}", f"outboard-far-{os.getpid()}"
+NEAR, FAR = f"ob-{os.getpid()}-near", f"ob-{os.getpid()}-far"
 HOST, GUEST, PORT = "10.9.0.1", "10.9.0.2", "7007"
 MEGABYTES, TRIPS = 2048, 20000
 VETH, LOOPBACK = "host's veth pair", "host's loopback"

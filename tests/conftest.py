@@ -13,12 +13,13 @@ import pytest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 # These need the path above.
-from support import host, images, kernel_log, mounts, patience, program  # noqa: E402
+from support import host, images, kernel_log, mounts, patience, program, running  # noqa: E402
 
 subprocess.Popen = patience.Popen
 
 
 def pytest_configure(config):
+    running.begin()
     # Not the user's snapshots.
     os.environ["XDG_CACHE_HOME"] = os.path.join(program.OUT, "test-cache")
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -49,8 +50,8 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     kernel_log.begin(item)
-    if item.get_closest_marker("needs_root") and not host.IS_ROOT:
-        pytest.skip("needs root on the host")
+    if item.get_closest_marker("needs_root"):
+        host.require_root()
     for marker in item.iter_markers("needs"):
         for tool in marker.args:
             if not host.have(tool):

@@ -9,7 +9,8 @@ those whose shared fixture failed count as one. One that passes then is unsteady
 to tests/unsteady.txt, and the run passes. A test that has a row already fails the run, and so does
 one that fails again. Failures that no repetition excuses (NEVER_REPEATED, reports of a kernel) fail
 the run at once. Where CI is set, a skip that tests/skips_allowed.txt does not list fails the run,
-too. docs/testing.md describes all of it for people.
+too. Some reasons to skip are listed for ordinary users alone. docs/testing.md describes all of it
+for people.
 """
 
 import argparse
@@ -36,6 +37,8 @@ UNSTEADY_HEAD = """\
 # TEST-ID: DATE, COMMIT: REASON. tests/run adds the rows; commit them. A test that is unsteady once
 # more fails the run. Remove a row when the cause is fixed.
 """
+# Begins a row of tests/skips_allowed.txt for ordinary users.
+FOR_USERS = "user: "
 # pytest's exit codes: all passed, some failed, none collected.
 PASSED, FAILED, NONE = 0, 1, 5
 
@@ -229,26 +232,39 @@ def second_chance(chosen, failures: dict) -> list:
     return [identity for identity in failures if identity not in passed or identity in twice]
 
 
-def read_allowed(path: str) -> list:
-    """(Pattern of ids, reason) of each row. A * stands for anything."""
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as lines:
-        rows = [line.strip().split(": ", 1)
-                for line in lines if line.strip() and not line.startswith("#")]
-    wrong = [row for row in rows if len(row) != 2 or not row[1].strip()]
-    if wrong:
-        raise SystemExit(f"{path}: a row without a reason: {wrong[0][0]}")
-    return [(re.compile(".*".join(map(re.escape, pattern.split("*")))), reason)
-            for pattern, reason in rows]
+class AllowedSkips:
+    """The rows of tests/skips_allowed.txt: patterns of test ids, and patterns of reasons that only
+    ordinary users may have.
+    """
+
+    def __init__(self, path: str):
+        self.ids, self.reasons = [], []
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip() and not line.startswith("#"):
+                    self.add(path, line.strip())
+
+    def add(self, path: str, row: str):
+        patterns = self.reasons if row.startswith(FOR_USERS) else self.ids
+        pattern, _, why = row.removeprefix(FOR_USERS).partition(": ")
+        if not why.strip():
+            raise SystemExit(f"{path}: a row without a reason: {row}")
+        patterns.append(re.compile(".*".join(map(re.escape, pattern.split("*")))))
+
+    def has(self, identity: str, reason: str) -> bool:
+        return (any(pattern.fullmatch(identity) for pattern in self.ids)
+                or os.geteuid() != 0
+                and any(pattern.fullmatch(reason) for pattern in self.reasons))
 
 
 def skips_not_allowed(chosen, runs) -> list:
-    allowed = read_allowed(f"{chosen.tests}/skips_allowed.txt")
+    allowed = AllowedSkips(f"{chosen.tests}/skips_allowed.txt")
     skips = {(outcome["id"], outcome["text"]) for run in runs
              for outcome in run.outcomes() if outcome["outcome"] == "skipped"}
     return sorted(f"{identity}: {reason}" for identity, reason in skips
-                  if not any(pattern.fullmatch(identity) for pattern, _ in allowed))
+                  if not allowed.has(identity, reason))
 
 
 def judge_failures(chosen, runs) -> bool:

@@ -92,6 +92,7 @@ class Repository:
         write(f"{path}/tests/import_circles.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/c_circles.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/type_names.py", "#!/bin/sh\n", 0o755)
+        write(f"{path}/tests/sweep.py", "#!/bin/sh\necho swept\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
         write(f"{path}/fuzz/run", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/demo", "#!/bin/sh\n", 0o755)
@@ -118,14 +119,14 @@ class Repository:
         self.git("add", "-A")
         self.git("commit", "-q", "-m", "all")
 
-    def run(self, *arguments, good, ci="", broken=""):
+    def run(self, *arguments, good, ci="", broken="", prefix=()):
         """Runs the tests of the tiny repository. Returns what is on the terminal."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("OUTBOARD_")
                        and name not in ("TESTS", "PYTEST_ADDOPTS")}
         environment |= {"PATH": f"{self.path}/tools:{os.environ['PATH']}",
                         "CI": ci, "BROKEN": broken}
-        done = subprocess.run([f"{self.path}/tests/run", *arguments], env=environment,
+        done = subprocess.run([*prefix, f"{self.path}/tests/run", *arguments], env=environment,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
         assert (done.returncode == 0) == good, f"ended with {done.returncode}\n{done.stdout}"
@@ -148,7 +149,8 @@ def test_good(repository):
     # The runners' own lines come last.
     assert "1 passed, 1 deselected in" in output.splitlines()[-2], output
     assert "1 passed in" in output.splitlines()[-1], output
-    assert "FAILED" not in output
+    assert "FAILED" not in output and output.startswith("swept\n")
+    assert repository.run("-k", "steady", good=True).startswith("swept\n")
 
 
 @pytest.mark.parametrize("broken,part", [
@@ -342,6 +344,22 @@ def test_skips(repository):
     assert said not in repository.run(good=True, ci="true")
     repository.allow("test_more.py::*skipped: ")
     assert "a row without a reason" in repository.run(good=False, ci="true")
+
+
+@pytest.mark.needs("unshare")
+def test_skips_of_ordinary_users(repository):
+    """A user who has no name in a new namespace still owns the files of the tiny repository."""
+    repository.write_tests("test_more.py", SKIPPED, STEADY)
+    repository.allow("user: no such *: users have no devices")
+    prefix = ("unshare", "--user") if os.geteuid() == 0 else ()
+    assert "not in tests/skips_allowed.txt" not in repository.run(good=True, ci="true",
+                                                                  prefix=prefix)
+    if os.geteuid() == 0:
+        assert "FAILED: skipped, but" in repository.run(good=False, ci="true")
+    repository.allow("user: no such: another reason")
+    assert "FAILED: skipped, but" in repository.run(good=False, ci="true", prefix=prefix)
+    repository.allow("user: no such *")
+    assert "a row without a reason" in repository.run(good=False, ci="true", prefix=prefix)
 
 
 # pytest reports them in different phases.

@@ -16,7 +16,6 @@ from support import host, images
 from support.patience import wait_until
 from support.program import bad, good, run
 
-needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="mounts: needs root")
 
 
 def write(path, content="x"):
@@ -65,7 +64,7 @@ def test_streams_of_ntfs(work, ext4):
 
 
 @pytest.mark.needs("mkntfs", "ntfs-3g")
-@needs_root
+@pytest.mark.needs_root
 def test_reparse_points_of_ntfs(work, ext4):
     """Contents that a cloud has are refused. Points that Linux does not understand are named."""
     image = images.make(f"{work}/n.img", "ntfs")
@@ -149,6 +148,7 @@ def encrypt(root, directory):
         os.close(descriptor)
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.knows("ext4"), reason="the host cannot mount ext4 here")
 def test_names_that_are_encrypted(work, ext4):
     """Without the key Linux shows text that stands for names and links."""

@@ -11,7 +11,6 @@ import filecmp
 import os
 import re
 import shutil
-import tempfile
 import time
 
 import pytest
@@ -60,8 +59,7 @@ def fill(tree, links, first):
 @pytest.fixture
 def other_place():
     """A directory on another file system than the scratch space, where there is one."""
-    directory = tempfile.mkdtemp(prefix="outboard-",
-                                 dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    directory = host.temporary_directory("/dev/shm" if os.path.isdir("/dev/shm") else None)
     yield directory
     shutil.rmtree(directory)
 

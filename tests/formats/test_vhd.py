@@ -143,7 +143,7 @@ def test_other_sizes(work, kind):
         assert told["virtual-size"] == int(size[:-1]) * MEGABYTE
 
 
-@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE")
+@pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")
 def test_it_can_be_mounted(work, image):
     with mounts.mounted(f"{image}@1") as directory:
         assert read(f"{directory}/noise") == read(f"{work}/tree/noise")

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from support.host import require_user_namespaces
 from test_capi import LIBRARIES, library_program, run
 
 MB = 1 << 20
@@ -20,6 +21,7 @@ exec "$@"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
+    require_user_namespaces()
     return library_program(str(tmp_path_factory.mktemp("program")), "memory_limit_test.c",
                            "client.c")
 
@@ -65,7 +67,6 @@ def default_memory(host, program):
     return int(host.output(program).splitlines()[0])
 
 
-@pytest.mark.needs("unshare")
 @pytest.mark.parametrize("files, wanted", [
     ({"max": 300 * MB, "high": "max"}, 128 * MB),
     ({"max": "max", "high": 200 * MB}, 96 * MB),
@@ -82,7 +83,6 @@ def test_one_limit(faked, program, files, wanted):
     assert default_memory(faked, program) == wanted
 
 
-@pytest.mark.needs("unshare")
 def test_limits_of_all_ancestors(faked, program):
     root = faked.mount("cgroup2")
     cgroup(f"{root}/slice", max=900 * MB, current=100 * MB)
@@ -92,7 +92,6 @@ def test_limits_of_all_ancestors(faked, program):
     assert default_memory(faked, program) == 96 * MB
 
 
-@pytest.mark.needs("unshare")
 @pytest.mark.parametrize("root, path, place", [
     ("/", "/", ""),  # a namespace of its own
     ("/docker/1f", "/docker/1f", ""),  # the namespace of the host, and a part of the hierarchy
@@ -109,7 +108,6 @@ def test_a_part_of_the_hierarchy(faked, program, root, path, place):
     assert default_memory(faked, program) == 128 * MB
 
 
-@pytest.mark.needs("unshare")
 def test_version_1_beside_version_2(faked, program):
     cgroup(os.path.join(faked.mount("cgroup2", name="unified"), "unit"), max=800 * MB)
     root = faked.mount("cgroup", name="memory", options="rw,cpu,memory")
@@ -122,7 +120,6 @@ def test_version_1_beside_version_2(faked, program):
     assert default_memory(faked, program) == 96 * MB
 
 
-@pytest.mark.needs("unshare")
 def test_no_limit(faked, program):
     cgroup(faked.mount("cgroup2"), max="max")
     faked.cgroups.append("0::/\n")
@@ -134,7 +131,6 @@ def test_no_limit(faked, program):
     assert default_memory(faked, program) == without
 
 
-@pytest.mark.needs("unshare")
 def test_the_log_says_so(faked, program):
     cgroup(os.path.join(faked.mount("cgroup2"), "unit"), max=300 * MB)
     faked.cgroups.append("0::/unit\n")

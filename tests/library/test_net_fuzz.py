@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from library import test_capi as capi
-from support import host
+from support import host, net_namespaces
 
 NET = os.path.join(capi.PLATFORM, "net")
 FRAMES, MANY = 20_000, 1_000_000
@@ -67,11 +67,7 @@ def test_frames_of_a_hub(work, receiver, sender, kernel, frames):
 def test_frames_of_a_tap(receiver, sender, kernel, frames):
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("the host has no /dev/net/tun")
-    namespace = f"outboard-fuzz-{os.getpid()}"
-    host.run("ip", "netns", "add", namespace)
-    inside = ["ip", "netns", "exec", namespace]
-    try:
-        host.run(*inside, "sh", "-c", "ip tuntap add dev fuzz0 mode tap && ip link set fuzz0 up")
-        fuzz([*inside, receiver, "tap:fuzz0"], [*inside, sender, "packet", "fuzz0"], kernel, frames)
-    finally:
-        host.run("ip", "netns", "del", namespace)
+    with net_namespaces.new("fuzz") as inside:
+        inside.run("sh", "-c", "ip tuntap add dev fuzz0 mode tap && ip link set fuzz0 up")
+        fuzz(inside.command(receiver, "tap:fuzz0"), inside.command(sender, "packet", "fuzz0"),
+             kernel, frames)

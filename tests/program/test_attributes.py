@@ -58,6 +58,7 @@ VALUES = ("plain", "", "0x00010203", 'quo"te', r"back\\slash", "0s" + "QUJD",
           "line one and more\\012line two", r"\7\101", "größe")
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("getfattr", "setfattr")
 def test_attributes_are_shown_as_getfattr_does(image):
@@ -81,6 +82,7 @@ def test_attributes_are_shown_as_getfattr_does(image):
         mentions=("user.none", "no such attribute"))
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("getfattr", "setfattr")
 def test_attributes_are_set_as_setfattr_does(image):
@@ -137,6 +139,7 @@ DEFAULTS = (
 )
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
 @pytest.mark.parametrize(("path", "changes"), [("dir/plain", CHANGES), ("dir", CHANGES + DEFAULTS)],
@@ -160,6 +163,7 @@ def test_lists_change_as_by_setfacl(work, image, path, changes):
     check(image)
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
 def test_lists_are_shown_as_getfacl_does(image):
@@ -177,6 +181,7 @@ def test_lists_are_shown_as_getfacl_does(image):
 
 
 def test_names_are_those_of_the_image(image):
+    good("chown", "0", f"{image}:/dir/plain")
     good("setfacl", "-m", "u:alice:rw,g:crew:r", f"{image}:/dir/plain")
     shown = good("getfacl", f"{image}:/dir/plain").out
     assert "user:alice:rw-" in shown and "group:crew:r--" in shown and "# owner: root" in shown
@@ -189,6 +194,7 @@ def test_names_are_those_of_the_image(image):
     bad("setfacl", "--set", "u:1:rw", f"{image}:/dir/plain", mentions=("missing",))
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("getfacl", "setfacl")
 def test_lists_there_and_back(work, image):
@@ -209,6 +215,7 @@ def test_lists_there_and_back(work, image):
         assert sections(tool("getfacl", "-R", "-n", "dir").stdout) == sections(dump)
 
 
+@pytest.mark.needs_root
 @needs_mount
 def test_a_broken_list_is_an_error(image):
     """The kernel's own check comes first: such a list cannot even be set. Ours is tested by cargo
@@ -223,6 +230,7 @@ def test_a_broken_list_is_an_error(image):
 # ---- flags ----
 
 
+@pytest.mark.needs_root
 @needs_mount
 @pytest.mark.needs("lsattr", "chattr")
 def test_flags(work, image):

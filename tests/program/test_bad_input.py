@@ -287,6 +287,7 @@ def test_no_standard_output(image, words):
     assert done.returncode == 1 and b"bad file descriptor" in done.stderr.lower(), done
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.may_mount(), reason="a small file system for the image needs mounts")
 def test_the_hosts_disk_is_full(work):
     """The file system in the image only knows of an error of its disk."""

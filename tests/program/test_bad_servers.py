@@ -13,7 +13,7 @@ import pytest
 
 from support import bad_servers, host, images, program, servers
 
-pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 # What a request may take.
 SECONDS = 2
@@ -106,6 +106,7 @@ def test_a_mount_of_a_silent_server_returns_errors(work):
             program.run("umount", "--lazy", directory)
 
 
+@pytest.mark.needs_root
 @pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])
 def test_a_full_server(protocol, work):
     data = make_data(os.path.join(work, "data"))

@@ -287,6 +287,7 @@ def test_symbolic_link_to_an_image(work, image):
     assert good("cat", f"{work}/alias:/hello").out == "hello\n"
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
 def test_block_device(image):
     with host.loop_device(image) as device:
@@ -551,8 +552,9 @@ def make_dirty_xfs(work):
     """The host's kernel shuts the file system down with transactions in its log: xfs_io does that
     on purpose.
     """
+    host.require_root()
     if not host.knows("xfs"):
-        pytest.skip("the host's kernel does not mount xfs, or we are not root")
+        pytest.skip("the host's kernel does not mount xfs")
     disk = images.make(f"{work}/dirty.img", "xfs", 512)
     good("cp", f"{program.REPOSITORY}/Makefile", f"{disk}:/kept")
     with host.loop_mount(disk, "xfs") as directory:

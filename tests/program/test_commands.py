@@ -23,7 +23,6 @@ FAT = trees.Abilities(modes=False, owners=False, time_step=None, symlinks=False,
                       hardlinks=False, xattrs=False, acls=False, devices=False,
                       fifos=False, sockets=False, utf16_names=True, name_max=200, big=False)
 ABILITIES = {"ext4": FULL, "xfs": FULL, "vfat": FAT}
-needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
 
 
 def check(image, kind):
@@ -144,19 +143,19 @@ def do_all(twins, commands):
 
 @pytest.mark.parametrize("commands",
                          cases(GENERAL | {"links and modes": sum(WITH_LINKS.values(), [])}))
-@needs_root
+@pytest.mark.needs_root
 def test_as_gnu_on_ext4(work, commands):
     do_all(Twins(work, "ext4"), commands)
 
 
 @pytest.mark.parametrize("commands", cases(WITH_LINKS | OWNERS))
-@needs_root
+@pytest.mark.needs_root
 def test_links_modes_and_owners(work, commands):
     do_all(Twins(work, "ext4"), commands)
 
 
 @pytest.mark.parametrize("commands", cases(SLASHES))
-@needs_root
+@pytest.mark.needs_root
 def test_slashes_as_gnu(work, commands):
     twins = Twins(work, "ext4")
     for command in ("ln -s many @/dir", "ln -s none/at/all @/nowhere"):
@@ -174,7 +173,7 @@ def test_a_copy_has_no_slash_at_its_end(work, command):
     bad("cp", f"{work}/host/text", f"{twins.image}:/none/x", mentions=["No such file"])
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_as_gnu_on_xfs(work):
     twins = Twins(work, "xfs")
     for commands in (WITH_LINKS["ln"], WITH_LINKS["chmod"], OWNERS["chown"], GENERAL["mv"]):
@@ -188,7 +187,7 @@ def test_as_gnu_on_vfat(work):
            + ["rm -r @/deep", "rm @/with"])
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_touch_sets_times(work):
     twins = Twins(work, "ext4")
     for words in (("-d", "2001-09-09 01:46:40.123456789 UTC", "@/text"),
@@ -293,7 +292,7 @@ def test_an_evil_passwd(work, accounts):
 # ---- mv between images ----
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_mv_to_another_image(work, kind):
     twins = Twins(work, "ext4")
@@ -328,7 +327,7 @@ def test_mv_changes_the_case_of_a_name(work):
     check(fat, "vfat")
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.needs("btrfs")
 def test_mv_between_subvolumes(work):
     if not host.knows("btrfs"):
@@ -346,7 +345,7 @@ def test_mv_between_subvolumes(work):
     host.run("btrfs", "check", image)
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_mv_keeps_what_could_not_be_kept(work):
     twins = Twins(work, "ext4")
     fat = images.make(f"{work}/fat.img", "vfat")
@@ -424,7 +423,7 @@ def names(shown, top):
                   if line.removeprefix(top) not in ("", "/"))
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_find_as_gnu(work):
     twins = Twins(work, "ext4")
     with twins.seen() as directory:
@@ -444,7 +443,7 @@ def test_find_as_gnu(work):
         assert names(ours.out, f"{twins.image}:") == lines, expression
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_find_printf_as_gnu(work):
     twins = Twins(work, "ext4")
     formats = ("%P|%f|%y|%m|%M|%n|%U|%G|%d|%i|%k|%b\\n", "%10s|%-10s|%05d|%06m|%08s|%P\\n",
@@ -464,7 +463,7 @@ def test_find_printf_as_gnu(work):
         bad("find", f"{twins.image}:/", "-printf", wrong, code=2, mentions=["-printf"])
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_find_delete(work):
     twins = Twins(work, "ext4")
     twins.do("find", "@/many", "-name", "*5", "-delete")
@@ -501,7 +500,7 @@ def test_find_order_and_output(work):
 # ---- du, df, tree, ls --color: as the tools on a loop mount of the image ----
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
 def test_du_as_gnu(work, kind):
     if not host.knows(kind):
@@ -521,7 +520,7 @@ def test_du_as_gnu(work, kind):
     assert end(good("du", "-s", "-c", "--json", f"{twins.image}:/"))["bytes"] == total
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_du_counts_once(work):
     twins = Twins(work, "ext4")
     with twins.seen() as directory:
@@ -535,7 +534,7 @@ def test_du_counts_once(work):
             assert sorted(ours.splitlines()) == sorted(theirs.splitlines()), words
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_df_as_gnu(work):
     twins = Twins(work, "ext4")
     second = images.make(f"{work}/second.img", "xfs", 320)
@@ -556,7 +555,7 @@ def test_df_as_gnu(work):
     bad("df", f"{work}/none.img", mentions=["none.img"])
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.needs("tree")
 def test_tree_as_tree(work):
     twins = Twins(work, "ext4")
@@ -588,7 +587,7 @@ def painted(text):
     return found
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.parametrize("colors", [
     None, "di=01;34:ln=36:*.txt=33:*1=35:ex=32:pi=40;33:so=01;35:cd=33:bd=34:su=37;41:sg=30;43:"
     "tw=30;42:st=37;44"])
@@ -617,7 +616,7 @@ def branches(text):
     return found
 
 
-@needs_root
+@pytest.mark.needs_root
 @pytest.mark.needs("tree")
 def test_tree_colors_as_tree(work):
     twins = Twins(work, "ext4")
@@ -817,10 +816,10 @@ def test_mv_flushes_the_copy_first(work):
     source = images.make(f"{work}/source.img", "ext4")
     target = images.make(f"{work}/target.img", "vfat")
     images.write_noise(f"{work}/noise", 1)
-    # As FAT can keep it: what could not be kept would stay.
+    # As FAT can keep it, also for an ordinary user: what could not be kept would stay.
     os.chmod(f"{work}/noise", 0o755)
     os.utime(f"{work}/noise", (10**9, 10**9))
-    good("cp", "-a", f"{work}/noise", f"{source}:/")
+    good("cp", "-a", "--chown=0:0", f"{work}/noise", f"{source}:/")
     calls = traced(work, "mv", f"{source}:/noise", f"{target}:/")
     flush = calls.index(("flush", "target.img"))
     assert ("write", "target.img") in calls[:flush], calls

@@ -20,7 +20,6 @@ from support.patience import wait_until
 from support.program import bad, good, run
 from program.test_cli import drain
 
-needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
 OLD, NEW = 1_000_000_000, 1_500_000_000
 
 
@@ -103,7 +102,7 @@ def twin(work, source):
 
 @pytest.mark.parametrize("options", [["-p"], ["-rp"], ["-pP"], ["-rpL"],
                                      ["-aL"], ["-a"], ["-rpL", "-P"], ["-rpP", "-L"]], ids="".join)
-@needs_root
+@pytest.mark.needs_root
 def test_attributes_and_links_as_gnu(twin, options):
     theirs, ours = twin.copy(options, "file", "link", "sub")
     if "r" in options[0] or "a" in options[0]:
@@ -182,7 +181,7 @@ def test_verbose_into_a_closed_pipe(work):
     host.run("e2fsck", "-f", "-n", disk)
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_chown(work, source):
     disk = images.make(f"{work}/disk.img", "ext4")
     write(f"{work}/etc/passwd", "ann:x:1234:50::/:/bin/sh\n")
@@ -384,7 +383,8 @@ def write_sparse_file_by_ntfs_3g(work, image):
 
 
 @pytest.mark.parametrize("kind", (
-    pytest.param("ntfs", marks=[pytest.mark.needs("ntfs-3g"), needs_root]), "jfs", "minix", "udf"))
+    pytest.param("ntfs", marks=[pytest.mark.needs("ntfs-3g"), pytest.mark.needs_root]), "jfs",
+    "minix", "udf"))
 def test_holes_that_are_not_reported(work, kind):
     """These drivers have holes, and no SEEK_HOLE."""
     image, other = f"{work}/x.img", f"{work}/other.img"

@@ -12,7 +12,6 @@ from support import host, images, program
 from support.program import good
 from program.test_cli import drain
 
-needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="gives files away: needs root")
 PASSWD = "root:x:0:0::/:/bin/sh\nann:x:1234:50::/:/bin/sh\n"
 GROUP = "wheel:x:0:\nstaff:x:77:\n"
 
@@ -62,7 +61,7 @@ def test_owners_have_the_names_of_the_image(work, image):
         ["ann", "staff"], ["bob", "77"]], "each image has names of its own"
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_numbers_of_owners_as_gnu(image):
     for options in ("-n", "-lni"):
         ours = good("ls", options, f"{image}:/home").out

@@ -19,7 +19,7 @@ import pytest
 from support import host, images, program, servers
 from support.json_output import items
 
-pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 # What a request may take in the tests of servers that do not answer.
 SECONDS = 4

@@ -350,6 +350,7 @@ def test_fsck_repairs(work, kind, place):
                 is True), "something outside of the partition changed"
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
 def test_fsck_of_a_partition_of_a_block_device(work):
     image = disk(work, "linux:64M", "linux:rest", size="200M")
@@ -373,6 +374,7 @@ def test_fsck_of_a_partition_of_a_block_device(work):
     verify(image)
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
 def test_fsck_of_a_block_device_in_use(work):
     image = images.make(f"{work}/x", "ext4", 64)

@@ -14,7 +14,6 @@ import pytest
 from support import host, images, json_output, program
 from support.program import bad, good, run
 
-needs_root = pytest.mark.skipif(not host.IS_ROOT, reason="compares owners: needs root")
 TIME = 1_234_567_890
 
 
@@ -72,7 +71,7 @@ def look(root):
     ([], ["etc/ssh/"]),
     (["--strip-components=1", "--exclude=x.o"], ["usr/bin", "top"]),
 ])
-@needs_root
+@pytest.mark.needs_root
 def test_members_as_gnu(work, archive, image, options, members):
     os.mkdir(f"{work}/host")
     host.run("tar", "-x", "-p", "--same-owner", *options, "-f", archive,
@@ -99,7 +98,7 @@ def test_a_member_that_is_not_there(archive, image):
     bad("tar-in", f"{image}:/", archive, "../top", code=2, mentions=["../top"])
 
 
-@needs_root
+@pytest.mark.needs_root
 def test_owners_of_members(tree, archive, image):
     good("cp", "-r", f"{tree}/etc", f"{image}:/")
 

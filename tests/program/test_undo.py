@@ -208,6 +208,7 @@ def logs_elsewhere(path):
     return [name for name in names if name.startswith(prefix) and name.endswith(LOG)]
 
 
+@pytest.mark.needs_root
 @pytest.mark.skipif(not host.may_mount(), reason="no loop devices here")
 @pytest.mark.needs("strace", "debugfs")
 def test_a_half_changed_block_device(work, disk):

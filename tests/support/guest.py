@@ -6,12 +6,12 @@ file system that is made here of installed programs, runs one shell script with 
 /dev/vdc... and ends. It needs no /dev/kvm; booting takes some 15 seconds.
 """
 
+import contextlib
 import functools
 import glob
 import os
 import shutil
 import subprocess
-import tempfile
 
 from support import host
 
@@ -90,11 +90,20 @@ def copy_program(name: str, root: str) -> None:
                 shutil.copy(word, root + word)
 
 
+@contextlib.contextmanager
+def scratch():
+    directory = host.temporary_directory()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
 @functools.cache
 def initial_files() -> bytes:
     """The archive that the kernel unpacks as its root."""
     _, modules = kernel()
-    with tempfile.TemporaryDirectory() as root:
+    with scratch() as root:
         for directory in ("bin", "sbin", "proc", "sys", "dev"):
             os.mkdir(f"{root}/{directory}")
         for name in PROGRAMS:
@@ -122,7 +131,7 @@ def run(script: str, disks, files=(), options=(), words=(), timeout=1500) -> str
     kernel's. Returns what it wrote.
     """
     file, _ = kernel()
-    with tempfile.TemporaryDirectory() as directory:
+    with scratch() as directory:
         with open(f"{directory}/script", "w", encoding="utf-8") as stream:
             stream.write(script)
         with open(f"{directory}/root", "wb") as stream:

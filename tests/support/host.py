@@ -27,6 +27,19 @@ BUSY_HOST = "Unable to get accurate CPU usage"
 IS_ROOT = os.geteuid() == 0
 
 
+def require_root() -> None:
+    """Skips the test for ordinary users."""
+    if not IS_ROOT:
+        pytest.skip("needs root on the host")
+
+
+def require_user_namespaces() -> None:
+    """Skips the test where nothing can be mounted in namespaces of one's own."""
+    apart = ("unshare", "--map-root-user", "--mount", "true")
+    if not have("unshare") or run(*apart, ok=None).returncode:
+        pytest.skip("no user namespaces here")
+
+
 class ToolFailed(AssertionError):
     """A host tool ended otherwise than it should."""
 
@@ -73,6 +86,16 @@ def run(*command, ok=(0,), timeout=300, text=True, cwd=None, input=None, **varia
     return done
 
 
+# Begins the names of temporary directories outside of out/. The number of the process that made
+# them follows. tests/sweep.py removes those of processes that have ended.
+TEMPORARY = "outboard-test-"
+
+
+def temporary_directory(place: str | None = None) -> str:
+    """A new directory in the usual place or in this one."""
+    return tempfile.mkdtemp(prefix=f"{TEMPORARY}{os.getpid()}-", dir=place)
+
+
 @functools.cache
 def may_mount() -> bool:
     """Whether loop devices and mounts work here: a container's root may have neither."""
@@ -110,7 +133,10 @@ def file_system_listed(kind: str) -> bool:
 
 
 def has_fuse() -> bool:
-    return may_mount() and os.path.exists("/dev/fuse")
+    """Whether `outboard mount` works here. Users have fusermount3 for that."""
+    if IS_ROOT:
+        return may_mount() and os.path.exists("/dev/fuse")
+    return have("fusermount3") and os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 def unmount(directory: str) -> None:
@@ -126,6 +152,11 @@ def unmount(directory: str) -> None:
     run("umount", "-l", directory)
 
 
+def detach(directory: str) -> None:
+    """Takes a mount down that may be busy, or whose server may have ended."""
+    run(*(("umount", "-l") if IS_ROOT else ("fusermount3", "-u", "-z")), directory, ok=None)
+
+
 def mounts_below(directory: str) -> list:
     """Mount points in a directory and below it, the last one first."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
@@ -137,12 +168,13 @@ def mounts_below(directory: str) -> list:
 
 
 def remove_tree(directory: str) -> None:
-    """Removes what a test leaves: mounts too, and files that a process makes which is just ending.
+    """Removes what a test leaves: mounts too, directories that a user has closed, and files that a
+    process makes which is just ending.
     """
     deadline = time.monotonic() + GUARD
     while True:
         for point in mounts_below(directory):
-            run("umount", "-l", point, ok=None)
+            detach(point)
         try:
             shutil.rmtree(directory)
             return
@@ -152,13 +184,15 @@ def remove_tree(directory: str) -> None:
         except OSError:
             if time.monotonic() > deadline:
                 raise
+            if not IS_ROOT:
+                run("chmod", "-R", "u+rwX", directory, ok=None)
         time.sleep(0.1)
 
 
 @contextlib.contextmanager
 def mounted(*command):
     """Runs `command` with a new directory appended, gives the directory, unmounts at the end."""
-    directory = tempfile.mkdtemp(prefix="outboard-mount-")
+    directory = temporary_directory()
     try:
         with_loop_device(*command, directory)
         try:
@@ -183,15 +217,20 @@ def with_loop_device(*command):
     return run(*command)
 
 
-def loop_devices_of(image: str) -> list:
-    """Loop devices that have this file."""
-    path, found = os.path.realpath(image), []
+def loop_devices() -> dict:
+    """Paths of the files of all loop devices, by the names of the devices."""
+    found = {}
     for name in glob.glob("/sys/block/loop*/loop/backing_file"):
         with contextlib.suppress(OSError), open(name, encoding="utf-8",
                                                 errors="surrogateescape") as stream:
-            if stream.read().rstrip("\n").removesuffix(" (deleted)") == path:
-                found.append(name.split("/")[3])
+            found[name.split("/")[3]] = stream.read().rstrip("\n").removesuffix(" (deleted)")
     return found
+
+
+def loop_devices_of(image: str) -> list:
+    """Loop devices that have this file."""
+    path = os.path.realpath(image)
+    return [device for device, file in loop_devices().items() if file == path]
 
 
 def wait_until_free(image: str) -> None:

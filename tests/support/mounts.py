@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import os
 import stat
-import subprocess
 
 import pytest
 
@@ -20,6 +19,8 @@ from support.program import OUT, good
 MARKS = [pytest.mark.needs_root, pytest.mark.skipif(not host.has_fuse(), reason="no FUSE here")]
 KINDS = ("ext4", "xfs", "btrfs")
 NOBODY = 65534
+# The mode that /dev/fuse had before tests opened it for every user.
+FUSE_MODE = f"{OUT}/fuse.mode"
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "env",
              "HOME=/nonexistent")
 
@@ -52,7 +53,7 @@ def mounted(image, *options, prefix=()):
         good("umount", directory, prefix=prefix)
     finally:
         if is_mounted(directory):
-            subprocess.run(["umount", "-l", directory], check=False)
+            host.detach(directory)
         os.rmdir(directory)
 
 
@@ -82,13 +83,23 @@ def wait_until_unserved(image):
     wait_until(lambda: not servers(image), f"no process serves {image}")
 
 
+def restore_mode(kept, device):
+    """Gives a device the mode that is in an open file, and returns it. Empty: there is none."""
+    kept.seek(0)
+    if text := kept.read():
+        os.chmod(device, int(text, 8))
+        kept.truncate(0)
+    return text
+
+
 @contextlib.contextmanager
 def fuse_for_all():
     """
     /dev/fuse for every user, until the last test of all streams that asked for this has ended: the
-    mode must not be restored under a test of another stream.
+    mode must not be restored under a test of another stream. tests/sweep.py restores it after a run
+    that was killed.
     """
-    with open(f"{OUT}/fuse.turn", "w") as turn, open(f"{OUT}/fuse.mode", "a+") as users:
+    with open(f"{OUT}/fuse.turn", "w") as turn, open(FUSE_MODE, "a+") as users:
         fcntl.flock(turn, fcntl.LOCK_EX)
         fcntl.flock(users, fcntl.LOCK_SH)
         mode = stat.S_IMODE(os.stat("/dev/fuse").st_mode)
@@ -104,7 +115,4 @@ def fuse_for_all():
             fcntl.flock(turn, fcntl.LOCK_EX)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                users.seek(0)
-                if text := users.read():
-                    os.chmod("/dev/fuse", int(text, 8))
-                    users.truncate(0)
+                restore_mode(users, "/dev/fuse")

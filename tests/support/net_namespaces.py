@@ -15,6 +15,8 @@ from support import host
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = itertools.count()
+# The process that made a namespace of the tests or benchmarks, by the name.
+MAKER = re.compile(r"ob-(\d+)-")
 
 
 class Namespace:

@@ -27,7 +27,7 @@ class AsNobody:
 @contextlib.contextmanager
 def as_nobody():
     """Outside the usual scratch directory: a repository below /root is closed to others."""
-    directory = host.run("mktemp", "-d").stdout.strip()
+    directory = host.temporary_directory()
     try:
         yield AsNobody(directory)
     finally:

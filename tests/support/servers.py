@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Servers of NFS, SMB, 9p and NBD on the host's loopback interface, at free ports, without a change
-of the host. Each ends with its block. NFS 3 needs port 111, so it has a network of its own.
+of the host. Each ends with its block. NFS 3 needs port 111, so it has a network of its own. All but
+NBD need root.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 
+from support.host import require_root
 from support.patience import wait_until
 
 HOST = "127.0.0.1"
@@ -158,6 +160,7 @@ def write(path: str, text: str) -> str:
 
 
 def nfs(work: str, minors: str = "0,1,2"):
+    require_root()
     export, private = directories(work, "nfs")
     port = free_port()
     text = GANESHA.format(port=port, export=export, private=private, minors=minors)
@@ -179,6 +182,7 @@ def has_mount_service(server: subprocess.Popen) -> bool:
 
 def nfs_3(work: str, mount_port: int):
     """With a port mapper, in a network of its own: `beside()`."""
+    require_root()
     export, private = directories(work, "nfs-3")
     text = GANESHA_3.format(export=export, mount_port=mount_port)
     words = ["unshare", "--net", "--mount", "sh", "-c", WITH_PORT_MAPPER, "sh",
@@ -189,6 +193,7 @@ def nfs_3(work: str, mount_port: int):
 
 def smb(work: str, user: str):
     """With an account for this user of the host."""
+    require_root()
     export, private = directories(work, "smb")
     port = free_port()
     text = SAMBA.format(port=port, export=export, private=private)
@@ -199,6 +204,7 @@ def smb(work: str, user: str):
 
 
 def nine_p(work: str):
+    require_root()
     export, private = directories(work, "9p")
     port = free_port()
     words = ["diod", "-f", "-n", "-l", f"{HOST}:{port}", "-e", export, "-c", "/dev/null",

@@ -53,8 +53,9 @@ def require(recipe):
 
 def require_host_mount(recipe, work):
     """The host's kernel must know the type and this variant of it."""
+    host.require_root()
     if not host.knows(recipe.kind):
-        pytest.skip(f"the host's kernel does not mount {recipe.kind}, or we are not root")
+        pytest.skip(f"the host's kernel does not mount {recipe.kind}")
     probe = os.path.join(work, "probe")
     recipe.empty(probe)
     try:
@@ -69,8 +70,10 @@ def require_host_mount(recipe, work):
 def require_filler(recipe, work):
     if recipe.fill_needs == "loop":
         require_host_mount(recipe, work)
-    if recipe.fill_needs == "fuse" and not host.has_fuse():
-        pytest.skip("no FUSE on this host, or we are not root")
+    if recipe.fill_needs == "fuse":
+        host.require_root()
+        if not host.has_fuse():
+            pytest.skip("no FUSE here")
 
 
 def same(expected, actual, abilities):
