@@ -55,8 +55,7 @@ fn rule(text: &str) -> Option<FirewallRule> {
             return None;
         }
     }
-    let has_ports = matches!(rule.protocol, Some(IpProtocol::Tcp | IpProtocol::Udp));
-    (rule.ports.is_none() || has_ports).then_some(rule)
+    Some(rule)
 }
 
 impl Firewall {
@@ -75,12 +74,13 @@ impl Firewall {
         };
         for item in rules.items("rules")? {
             let text = item.text("rules")?;
-            firewall.rules.push(rule(text).ok_or_else(|| {
-                let text = format!(
-                    "rules: {text:?} is no rule: write it as in accept tcp port 80 from 10.0.0.0/8"
-                );
-                Error::topology(item.line, text)
-            })?);
+            let wrong = |why: &str| {
+                Error::topology(item.line, format!("rules: {text:?} is no rule: {why}"))
+            };
+            let hint = "write it as in accept tcp port 80 from 10.0.0.0/8";
+            let found = rule(text).ok_or_else(|| wrong(hint))?;
+            found.check().map_err(|error| wrong(&error.to_string()))?;
+            firewall.rules.push(found);
         }
         Ok(firewall)
     }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn rules_are_words() {
-        let found = rule("accept new tcp port 80-90 from 10.0.0.0/8 to ::/0").unwrap();
+        let found = rule("accept new tcp port 80-90 from 10.0.0.0/8 to 10.1.0.0/16").unwrap();
         assert_eq!(found.ports, Some((80, 90)));
         assert_eq!(found.protocol, Some(IpProtocol::Tcp));
         assert_eq!(found.state, Some(ConnectionState::New));
@@ -104,8 +104,6 @@ mod tests {
         for text in [
             "",
             "allow tcp",
-            "accept port 80",
-            "accept icmp port 80",
             "accept tcp udp",
             "accept tcp port",
             "accept tcp port 90-80",
@@ -114,6 +112,23 @@ mod tests {
             "accept tcp port 1 port 2",
         ] {
             assert_eq!(rule(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rules_for_no_packet_are_refused_with_the_reason() {
+        for (rule, why) in [
+            ("accept port 80", "needs tcp or udp"),
+            ("accept icmp port 80", "needs tcp or udp"),
+            ("drop from 10.0.0.0/8 to fd00::/8", "for IPv4 or for IPv6"),
+            ("drop icmpv6 from 10.0.0.0/8", "for IPv4 or for IPv6"),
+        ] {
+            let yaml = crate::yaml::parse(&format!("rules:\n- {rule:?}")).unwrap();
+            let error = Firewall::read(&yaml).unwrap_err().to_string();
+            assert!(
+                error.starts_with("line 2: ") && error.contains(why),
+                "{error}"
+            );
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Addresses that the file leaves to the lab: each link without any gets a network from the pools,
 //! and its nodes get the first addresses of that network, in the order of the file.
 
+use super::hosts::is_of_host;
 use super::links::prefixes;
 use super::Topology;
 use crate::error::{Error, Result};
@@ -67,13 +68,15 @@ pub(super) fn read_pools(yaml: &Yaml) -> Result<Vec<AddressPool>> {
 }
 
 impl AddressPool {
-    /// The next free network for so many nodes: /64 of IPv6, the smallest of IPv4.
+    /// The next free network for so many nodes: /64 of IPv6, the smallest of IPv4. All of a pool
+    /// that has less.
     fn take(&mut self, nodes: usize, used: &[Prefix]) -> Option<Prefix> {
         let is_v6 = self.network.address().is_ipv6();
         let bits = match is_v6 {
             true => 64,
             false => (nodes as u32 + 2).next_power_of_two().trailing_zeros(),
         };
+        let bits = bits.min(free_bits(self.network));
         let size = 1u128 << bits;
         let length = if is_v6 { 128 - bits } else { 32 - bits } as u8;
         loop {
@@ -152,7 +155,12 @@ pub(super) fn assign_loopbacks(topology: &mut Topology, yaml: &Yaml) -> Result<(
                 let text = format!("loopbacks: {network} has too few addresses");
                 Error::topology(yaml.line, text)
             })?;
-            node.loopbacks.push(address.address().into());
+            let own = Prefix::from(address.address());
+            if !is_of_host(own) {
+                let text = format!("loopbacks: {own} is no address of a host");
+                return Err(Error::topology(yaml.line, text));
+            }
+            node.loopbacks.push(own);
         }
     }
     Ok(())
@@ -204,6 +212,28 @@ mod tests {
     }
 
     #[test]
+    fn a_small_pool_is_one_network() {
+        let text = |pool: &str, nodes: &str| {
+            format!("addresses: {pool}\nnodes: {{n1..n4: }}\nlinks: {{l: {{nodes: {nodes}}}}}")
+        };
+        let of = |pool, nodes| -> Vec<String> {
+            let topology = Topology::parse(&text(pool, nodes)).unwrap();
+            let ports = topology.links[0].ports.iter();
+            ports.map(|port| port.addresses[0].to_string()).collect()
+        };
+        assert_eq!(
+            of("192.0.2.6/31", "n1..n2"),
+            ["192.0.2.6/31", "192.0.2.7/31"]
+        );
+        assert_eq!(of("'fd00::/127'", "n1..n2"), ["fd00::/127", "fd00::1/127"]);
+        assert_eq!(of("'fd00::/120'", "n3..n4"), ["fd00::1/120", "fd00::2/120"]);
+        for (pool, nodes) in [("192.0.2.6/31", "n1..n3"), ("192.0.2.4/30", "n1..n3")] {
+            let error = Topology::parse(&text(pool, nodes)).unwrap_err().to_string();
+            assert!(error.contains("too few addresses"), "{error}");
+        }
+    }
+
+    #[test]
     fn loopbacks_may_have_a_network_of_as_many_addresses() {
         let text = "loopbacks: [192.0.2.8/31, 'fd00::/127']\nnodes: {a: , b: }";
         let topology = Topology::parse(text).unwrap();
@@ -212,5 +242,10 @@ mod tests {
         assert_eq!(own, ["192.0.2.9/32", "fd00::1/128"]);
         let few = text.replace("b: ", "b: , c: ");
         assert!(Topology::parse(&few).is_err());
+        for network in ["127.1.0.0/16", "'ff02::/64'"] {
+            let text = format!("loopbacks: {network}\nnodes: {{a: }}");
+            let error = Topology::parse(&text).unwrap_err().to_string();
+            assert!(error.ends_with("is no address of a host"), "{error}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! a file; everything after it can trust the indexes and names here.
 
 mod addresses;
+mod hosts;
 mod links;
 mod networks;
 mod nodes;
@@ -217,6 +218,7 @@ impl Topology {
             Some(links) => topology.read_links(links, &names, members.get("addresses"))?,
             None => NameIndex::new(),
         };
+        hosts::check(&topology)?;
         networks::check(&topology)?;
         if let Some(steps) = members.get("steps") {
             topology.read_steps(steps, &names, &link_names)?;
@@ -236,19 +238,19 @@ impl Topology {
     /// The name of the capture of a node at a link: `LINK-NODE.pcapng`. Names may have a hyphen:
     /// where two ends would have one name, a dot, which no name has, stands between the two.
     pub fn capture_name(&self, link: usize, node: usize) -> String {
-        let joined = |link: &TopologyLink, node: usize, separator: char| {
-            let node = &self.nodes[node].name;
-            format!("{}{separator}{node}.pcapng", link.name)
+        let (own, node) = (&self.links[link].name, &self.nodes[node].name);
+        let name = format!("{own}-{node}");
+        // A lab may have thousands of ends: no name is put together for each.
+        let is_same = |link: &TopologyLink, port: &Port| {
+            let rest = name.strip_prefix(&link.name);
+            let rest = rest.and_then(|rest| rest.strip_prefix('-'));
+            rest == Some(&self.nodes[port.node].name)
         };
-        let name = joined(&self.links[link], node, '-');
-        let ends = self.links.iter().flat_map(|link| {
-            let ports = link.ports.iter();
-            ports.map(move |port| (link, port.node))
-        });
-        let same = ends.filter(|(link, node)| joined(link, *node, '-') == name);
+        let links = self.links.iter();
+        let same = links.flat_map(|link| link.ports.iter().filter(|port| is_same(link, port)));
         match same.count() {
-            0 | 1 => name,
-            _ => joined(&self.links[link], node, '.'),
+            0 | 1 => format!("{name}.pcapng"),
+            _ => format!("{own}.{node}.pcapng"),
         }
     }
 

@@ -223,13 +223,28 @@ impl FirewallRule {
         parts.into_iter().flatten().flatten().collect()
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// Whether a condition is one of IPv6 or one of IPv4, for each that is either.
+    fn families(&self) -> impl Iterator<Item = bool> {
+        let networks = [self.source, self.destination].into_iter().flatten();
+        let protocol = match self.protocol {
+            Some(IpProtocol::Icmp) => Some(false),
+            Some(IpProtocol::IcmpV6) => Some(true),
+            _ => None,
+        };
+        let networks = networks.map(|prefix| prefix.address().is_ipv6());
+        networks.chain(protocol)
+    }
+
+    /// Refuses conditions that no packet meets: ports without TCP or UDP, IPv4 beside IPv6.
+    pub fn check(&self) -> io::Result<()> {
+        let refused = |text| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         let has_ports = matches!(self.protocol, Some(IpProtocol::Tcp | IpProtocol::Udp));
-        match self.ports.is_some() && !has_ports {
-            true => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a rule with ports needs tcp or udp",
-            )),
+        if self.ports.is_some() && !has_ports {
+            return refused("a rule with ports needs tcp or udp");
+        }
+        let [v4, v6] = [false, true].map(|family| self.families().any(|found| found == family));
+        match v4 && v6 {
+            true => refused("a rule is for IPv4 or for IPv6: write one for each"),
             false => Ok(()),
         }
     }
@@ -358,12 +373,36 @@ mod tests {
     }
 
     #[test]
-    fn ports_need_a_protocol() {
-        let rule = FirewallRule {
-            ports: Some((1, 2)),
-            ..FirewallRule::default()
+    fn rules_that_no_packet_meets_are_refused() {
+        let plain = FirewallRule::default;
+        let [v4, v6] = ["10.0.0.0/8", "::/0"].map(|text| text.parse().ok());
+        let of = |source, destination, protocol| FirewallRule {
+            source,
+            destination,
+            protocol,
+            ..plain()
         };
-        assert!(rule.check().is_err());
+        let ports = FirewallRule {
+            ports: Some((1, 2)),
+            ..plain()
+        };
+        for rule in [
+            ports,
+            of(v4, v6, None),
+            of(v6, v4, Some(IpProtocol::Tcp)),
+            of(v4, None, Some(IpProtocol::IcmpV6)),
+            of(None, v6, Some(IpProtocol::Icmp)),
+        ] {
+            assert!(rule.check().is_err(), "{rule:?}");
+        }
+        for rule in [
+            plain(),
+            of(v4, v4, Some(IpProtocol::Icmp)),
+            of(v6, v6, Some(IpProtocol::Udp)),
+            of(None, v6, Some(IpProtocol::IcmpV6)),
+        ] {
+            assert!(rule.check().is_ok(), "{rule:?}");
+        }
     }
 
     #[test]
