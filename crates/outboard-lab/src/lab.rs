@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// How many nodes start at a time on each processor.
 const NODES_OF_PROCESSOR: usize = 4;
-/// Descriptors beside those of the nodes.
-const SPARE_FILES: u64 = 64;
+/// Descriptors beside those of the nodes. Each of a node's interfaces has four.
+const SPARE_FILES: u64 = 512;
 /// How long a request may take, beside the time that it asks for.
 const PATIENCE: Duration = Duration::from_secs(60);
 

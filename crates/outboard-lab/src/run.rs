@@ -19,6 +19,10 @@ const REPLY: Duration = Duration::from_millis(500);
 /// Runs a lab from its start to its end.
 pub fn run(topology: &Topology, settings: &LabSettings) -> Result<LabReport> {
     if let Some(directory) = &settings.captures {
+        if directory.to_str().is_none() {
+            let text = format!("cannot capture into {directory:?}: the path is not UTF-8");
+            return Err(Error::Failed(text));
+        }
         make_directory(directory)?;
     }
     let mut lab = RunningLab::start(topology, settings)?;

@@ -265,6 +265,9 @@ impl System {
                 [0, limit, 0, pointer_mut(&mut old), 0, 0],
             )?;
         }
+        if old.rlim_cur >= wanted {
+            return Ok(());
+        }
         let hard = old.rlim_max.max(wanted);
         for maximum in [hard, old.rlim_max] {
             let new = libc::rlimit64 {
