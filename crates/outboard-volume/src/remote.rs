@@ -8,7 +8,7 @@
 //! | `9p://[USER@]HOST[:PORT]/[TREE]` | a tree of a 9p server |
 //! | `nbd://HOST[:PORT][/EXPORT]` | a disk of an NBD server |
 //!
-//! A query may follow, `?NAME=VALUE&...`: options of the kernel's driver.
+//! A query may follow, `?NAME=VALUE&...`: options of the kernel's driver. NBD has none.
 
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::format::escaped;
@@ -191,6 +191,9 @@ impl Remote {
                     .to_owned(),
             );
         }
+        if protocol == Protocol::Nbd && query.as_ref().is_ok_and(|words| !words.is_empty()) {
+            return Err("a disk has no options behind a question mark".to_owned());
+        }
         let takes_user = matches!(protocol, Protocol::Smb | Protocol::NineP);
         if user.is_some() && !takes_user {
             return Err("this protocol has no user before the host".to_owned());
@@ -285,6 +288,8 @@ mod tests {
             ("nfs://server/a,b", "a comma"),
             ("nfs://server/e?addr=1.2.3.4", "option addr"),
             ("nfs://server/e?=3", "no name of an option"),
+            ("nbd://server?tls=x", "no options"),
+            ("nbd://server/disk?", "no name of an option"),
         ] {
             assert!(refused(text).contains(why), "{text}: {}", refused(text));
         }

@@ -8,6 +8,7 @@
 use crate::disk::Disk;
 use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
+use crate::kernel_files::write_text;
 use crate::net::deadline::UntilDeadline;
 use crate::net::messages::{acknowledgement, attribute, find_attribute, nested};
 use crate::net::{Net, TcpStream};
@@ -34,12 +35,28 @@ const ANSWERS: usize = 64;
 const READ_ONLY: u16 = 2;
 /// Block sizes that the kernel's driver takes.
 const BLOCKS: std::ops::RangeInclusive<u32> = 512..=4096;
+/// The largest request of the kernel's driver, unless a limit is set; and the lowest limit, a page.
+const USUAL_MOST: u32 = 1280 << 10;
+const LOWEST_MOST: u32 = 4096;
+
+/// What a server takes in one request, in bytes.
+#[derive(Clone, Copy)]
+struct RequestSizes {
+    least: u32,
+    most: u32,
+}
+
+/// Of a server that says nothing about them.
+const USUAL_SIZES: RequestSizes = RequestSizes {
+    least: *BLOCKS.start(),
+    most: u32::MAX,
+};
 
 /// The disk as the server describes it.
 struct NbdExport {
     size: u64,
     flags: u16,
-    block: u32,
+    sizes: RequestSizes,
 }
 
 fn fill(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<()> {
@@ -121,7 +138,7 @@ fn negotiate(stream: &mut (impl Read + Write), name: &str) -> io::Result<NbdExpo
 /// Reads the answers to NBD_OPT_GO.
 fn answers(stream: &mut impl Read) -> io::Result<NbdExport> {
     let mut export = None;
-    let mut block = *BLOCKS.start();
+    let mut sizes = USUAL_SIZES;
     for _ in 0..ANSWERS {
         let magic = u64::from_be_bytes(number(stream)?);
         let option = u32::from_be_bytes(number(stream)?);
@@ -133,11 +150,11 @@ fn answers(stream: &mut impl Read) -> io::Result<NbdExport> {
         let mut data = vec![0; length as usize];
         fill(stream, &mut data)?;
         match (kind, export) {
-            (REP_ACK, Some((size, flags))) => return Ok(NbdExport { size, flags, block }),
+            (REP_ACK, Some((size, flags))) => return Ok(NbdExport { size, flags, sizes }),
             (REP_ACK, None) => return Err(invalid_data("the server has not sent the disk's size")),
             (REP_INFO, _) => match info(&data) {
                 Some((INFO_EXPORT, rest)) => export = Some(export_info(rest)?),
-                Some((INFO_BLOCK_SIZE, rest)) => block = block_size(rest)?,
+                Some((INFO_BLOCK_SIZE, rest)) => sizes = request_sizes(rest)?,
                 _ => {}
             },
             (error, _) if error & REP_ERROR != 0 => return Err(refusal(error, &data)),
@@ -166,15 +183,25 @@ fn export_info(data: &[u8]) -> io::Result<(u64, u16)> {
     }
 }
 
-/// The smallest block that the server takes.
-fn block_size(data: &[u8]) -> io::Result<u32> {
-    let least = data.first_chunk().copied().map(u32::from_be_bytes);
-    let block = least.unwrap_or(0).max(*BLOCKS.start());
-    match BLOCKS.contains(&block) && block.is_power_of_two() {
-        true => Ok(block),
-        false => Err(invalid_data(format!(
-            "the server's blocks have {block} bytes"
+/// The sizes of requests: the least, a good one, the most.
+fn request_sizes(data: &[u8]) -> io::Result<RequestSizes> {
+    let numbers: &[u8; 12] = data
+        .try_into()
+        .map_err(|_| invalid_data("the server's block sizes have a wrong length"))?;
+    let [least, _, most] = [0, 4, 8].map(|at| {
+        let bytes = [0, 1, 2, 3].map(|place| numbers[at + place]);
+        u32::from_be_bytes(bytes)
+    });
+    let least = least.max(*BLOCKS.start());
+    if !BLOCKS.contains(&least) || !least.is_power_of_two() {
+        let text = format!("the server's blocks have {least} bytes");
+        return Err(invalid_data(text));
+    }
+    match most < LOWEST_MOST {
+        true => Err(invalid_data(format!(
+            "the server takes at most {most} bytes in a request"
         ))),
+        false => Ok(RequestSizes { least, most }),
     }
 }
 
@@ -255,7 +282,7 @@ impl Connection {
             attribute(NBD_ATTR_SIZE_BYTES, &export.size.to_ne_bytes()),
             attribute(
                 NBD_ATTR_BLOCK_SIZE_BYTES,
-                &u64::from(export.block).to_ne_bytes(),
+                &u64::from(export.sizes.least).to_ne_bytes(),
             ),
             attribute(NBD_ATTR_TIMEOUT, &seconds.to_ne_bytes()),
             attribute(
@@ -303,6 +330,14 @@ impl Kernel {
         let socket = stream.0.fd().raw();
         let connection = Connection::start(&self.net(), socket, &export, limit)?;
         let name = format!("nbd{}", connection.index);
+        if export.sizes.most < USUAL_MOST {
+            let setting = format!("/sys/block/{name}/queue/max_sectors_kb");
+            write_text(
+                self.system(),
+                &setting,
+                &(export.sizes.most >> 10).to_string(),
+            )?;
+        }
         Ok(Disk::connected(
             self.clone(),
             Box::new(connection),
@@ -360,6 +395,12 @@ mod tests {
         answer(REP_INFO, &data)
     }
 
+    fn blocks(least: u32, most: u32) -> Vec<u8> {
+        let mut data = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
+        data.extend([least, 65536, most].map(u32::to_be_bytes).concat());
+        answer(REP_INFO, &data)
+    }
+
     fn run(parts: &[Vec<u8>]) -> (io::Result<NbdExport>, Vec<u8>) {
         let mut script = Script {
             sends: io::Cursor::new(parts.concat()),
@@ -371,16 +412,13 @@ mod tests {
 
     #[test]
     fn an_export_is_described() {
-        let mut blocks = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
-        blocks.extend([4096_u32, 65536, 1 << 25].map(u32::to_be_bytes).concat());
-        let blocks = answer(REP_INFO, &blocks);
+        let blocks = blocks(4096, 1 << 25);
         let parts = [hello(), of_size(1 << 20), blocks, answer(REP_ACK, &[])];
         let (export, sent) = run(&parts);
         let export = export.unwrap();
-        assert_eq!(
-            (export.size, export.flags, export.block),
-            (1 << 20, 5, 4096)
-        );
+        assert_eq!((export.size, export.flags), (1 << 20, 5));
+        let sizes = (export.sizes.least, export.sizes.most);
+        assert_eq!(sizes, (4096, 1 << 25));
         assert_eq!(&sent[..4], &3_u32.to_be_bytes());
         assert_eq!(&sent[24..28], b"disk");
     }
@@ -405,7 +443,12 @@ mod tests {
             (vec![hello(), answer(REP_ACK, &[])], "size"),
             (vec![hello(), of_size(u64::MAX)], "too large"),
             (vec![hello(), answer(REP_INFO, &[0, 0, 1])], "too short"),
-            (vec![hello(), answer(REP_INFO, &[0, 3, 0, 0, 3, 0])], "768"),
+            (vec![hello(), blocks(768, 1 << 25)], "768"),
+            (vec![hello(), blocks(512, 4095)], "at most 4095 bytes"),
+            (
+                vec![hello(), answer(REP_INFO, &[0, 3, 0, 0, 2, 0])],
+                "a wrong length",
+            ),
             ([vec![hello()], many].concat(), "too many"),
         ] {
             let error = run(&parts).0.err().expect(why).to_string();
