@@ -5,6 +5,7 @@ which lock nothing.
 
 import contextlib
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -132,6 +133,23 @@ def test_a_loop_device_for_reading(work):
     image = images.make(f"{work}/disk.img", "ext4", 32)
     with host.loop_device(image, "--read-only"):
         good("touch", f"{image}:/x")
+
+
+@pytest.mark.needs_root
+@pytest.mark.usefixtures("loops")
+def test_one_disk_by_two_names(work):
+    """A file and its loop device, and two loop devices: nothing is written beside another mount."""
+    image = images.make(f"{work}/disk.img", "ext4", 32)
+    good("cp", __file__, f"{image}:/f")
+    shutil.copy(image, f"{work}/copy.img")
+    with host.loop_device(image) as device, host.loop_device(image) as other:
+        for source, target in ((image, device), (other, device), (device, other)):
+            bad("cp", f"{source}:/f", f"{target}:/g", mentions=[source, target, "the same volume"])
+        bad("mv", f"{device}:/f", f"{other}:/g", mentions=[device, other, "the same volume"])
+        good("cat", f"{image}:/f", f"{device}:/f")
+        good("cp", f"{device}:/f", f"{device}:/g")
+        good("cp", f"{work}/copy.img:/f", f"{device}:/h")
+    assert host.run("e2fsck", "-fn", image).returncode == 0
 
 
 @pytest.mark.needs_root

@@ -52,6 +52,34 @@ impl Identity {
     }
 }
 
+/// A file or block device, and those with the same bytes: loop devices, partitions, whole disks.
+/// Empty for all other files.
+fn with_relatives(metadata: &Metadata) -> Vec<Identity> {
+    let kind = metadata.file_type();
+    let devices = if kind.is_block_device() {
+        whole_and_partitions(metadata.rdev())
+    } else if kind.is_file() {
+        let devices = devices_of_file((metadata.dev(), metadata.ino()));
+        devices.into_iter().flat_map(whole_and_partitions).collect()
+    } else {
+        return Vec::new();
+    };
+    let mut all: Vec<Identity> = devices.into_iter().map(Identity::Device).collect();
+    if kind.is_block_device() {
+        let file = file_of_device(metadata.rdev());
+        all.extend(file.as_ref().map(Identity::of));
+    }
+    all.push(Identity::of(metadata));
+    all
+}
+
+/// Whether two files or block devices may have bytes in common: they are of one disk.
+pub(crate) fn share_bytes(one: &Metadata, other: &Metadata) -> bool {
+    let of_one = with_relatives(one);
+    let of_other = with_relatives(other);
+    of_other.iter().any(|identity| of_one.contains(identity))
+}
+
 /// The use of a file in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -179,26 +207,11 @@ impl UsedFiles {
 
     /// Adds a file, and the devices that have the same bytes.
     pub fn add_metadata(&mut self, metadata: &Metadata, used: Use) {
-        let kind = metadata.file_type();
-        if !self.known.insert(Identity::of(metadata)) {
-            return;
+        if self.known.insert(Identity::of(metadata)) {
+            for identity in with_relatives(metadata) {
+                self.insert(identity, used);
+            }
         }
-        if kind.is_block_device() {
-            for device in whole_and_partitions(metadata.rdev()) {
-                self.insert(Identity::Device(device), used);
-            }
-            if let Some(file) = file_of_device(metadata.rdev()) {
-                self.insert(Identity::of(&file), used);
-            }
-        } else if kind.is_file() {
-            let devices = devices_of_file((metadata.dev(), metadata.ino()));
-            for device in devices.into_iter().flat_map(whole_and_partitions) {
-                self.insert(Identity::Device(device), used);
-            }
-        } else {
-            return;
-        }
-        self.insert(Identity::of(metadata), used);
     }
 
     /// The first use of a file wins: messages name it.
@@ -301,6 +314,23 @@ impl UsedFiles {
 
     /// As `overwrite`, for the file that a path of the host leads to.
     pub fn overwrite_path(&self, path: &Path, what: Overwrite) -> io::Result<File> {
+        let file = self.open_path(path, what)?;
+        if file.metadata()?.file_type().is_file() {
+            file.set_len(0)?;
+        }
+        Ok(file)
+    }
+
+    /// Checks that the file of this path, if there is one, may lose its contents.
+    pub fn check_path(&self, path: &Path, what: Overwrite) -> io::Result<()> {
+        match std::fs::metadata(path) {
+            Ok(found) if found.is_file() => self.open_path(path, what).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens a file for writing, if it may be overwritten.
+    fn open_path(&self, path: &Path, what: Overwrite) -> io::Result<File> {
         let file = File::options().write(true).open(path)?;
         let metadata = file.metadata()?;
         self.check_identity(Identity::of(&metadata))?;
@@ -310,9 +340,6 @@ impl UsedFiles {
                 check_same(Identity::of(&readable.metadata()?) == Identity::of(&metadata))?;
                 self.check_content(&FileSource::new(readable)?, what)?;
             }
-        }
-        if kind.is_file() {
-            file.set_len(0)?;
         }
         Ok(file)
     }

@@ -2,7 +2,7 @@
 //! Images whose files were opened before the sandbox, which would not let them be opened by name.
 
 use crate::containers::{Container, Content, ImageOptions};
-use crate::destination::{Use, UsedFiles};
+use crate::destination::{share_bytes, Use, UsedFiles};
 use crate::image_file::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
 use crate::loop_devices::check_detached;
@@ -11,7 +11,7 @@ use crate::undo;
 use outboard::FileLock;
 use outboard_sandbox::error::Error;
 use outboard_sandbox::failure::Failure;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -167,6 +167,28 @@ impl HeldImage {
 #[derive(Default)]
 pub struct HeldImages {
     images: Vec<HeldImage>,
+    /// Pairs of images that may have bytes in common, though they are two files.
+    shared: Vec<[(u64, u64); 2]>,
+}
+
+/// The pairs of images on one disk. Of two regular files, none has bytes of the other.
+fn pairs_of_one_disk(images: &[HeldImage]) -> Vec<[(u64, u64); 2]> {
+    let found = |image: &HeldImage| {
+        let metadata = image.container().ok()?.file().metadata().ok()?;
+        Some(((metadata.dev(), metadata.ino()), metadata))
+    };
+    let found: Vec<_> = images.iter().filter_map(found).collect();
+    let is_device = |metadata: &Metadata| metadata.file_type().is_block_device();
+    let mut pairs = Vec::new();
+    for (index, (one, of_one)) in found.iter().enumerate() {
+        for (other, of_other) in &found[..index] {
+            let has_device = is_device(of_one) || is_device(of_other);
+            if one != other && has_device && share_bytes(of_one, of_other) {
+                pairs.push([*one, *other]);
+            }
+        }
+    }
+    pairs
 }
 
 impl HeldImages {
@@ -180,9 +202,17 @@ impl HeldImages {
             }
         }
         let open = |(path, write): (&Path, bool)| HeldImage::open(path, write, options);
+        let images: Vec<HeldImage> = wanted.into_iter().map(open).collect();
         Self {
-            images: wanted.into_iter().map(open).collect(),
+            shared: pairs_of_one_disk(&images),
+            images,
         }
+    }
+
+    /// Whether two images may have bytes in common.
+    pub fn share_bytes(&self, one: (u64, u64), other: (u64, u64)) -> bool {
+        let mut pairs = self.shared.iter();
+        pairs.any(|pair| *pair == [one, other] || *pair == [other, one])
     }
 
     fn containers(&self) -> impl Iterator<Item = &Container> {

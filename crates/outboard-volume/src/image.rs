@@ -4,6 +4,7 @@
 use crate::address::ImageName;
 use crate::containers::{Container, Content};
 use crate::image_file::{cannot_open, open_image_file, split_hint};
+use crate::remote::is_remote;
 use crate::scratch::Range;
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
@@ -83,6 +84,11 @@ impl Image {
     /// Its file's name.
     pub fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// Whether a server has it.
+    pub fn is_remote(&self) -> bool {
+        is_remote(Path::new(&self.shown))
     }
 
     /// Size in bytes.

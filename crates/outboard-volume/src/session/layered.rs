@@ -75,6 +75,11 @@ impl Session {
         &slot.expect("a stack of disks that were not released").stack
     }
 
+    pub(super) fn disks_of_stack(&self, index: usize) -> Vec<usize> {
+        let slot = self.stacks[index].as_ref();
+        slot.map(|open| open.disks.clone()).unwrap_or_default()
+    }
+
     fn is_read_only(&self, open: &OpenStack) -> bool {
         let writable = |&disk: &usize| self.open_disk(disk).writable;
         !open.disks.iter().all(writable)
@@ -317,10 +322,10 @@ impl Session {
             options.push("degraded".to_owned());
         }
         let options = options.join(",");
-        let volume = self.volume_id(shown, &found.device, probed, write)?;
+        let uuid = self.uuid_of_new(shown, origin, &found.device, probed, write)?;
         let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;
         let mut mounted = MountedDevice::new(shown.to_owned(), origin, mount);
-        mounted.volume = volume;
+        mounted.uuid = uuid;
         Ok(self.add_mount(mounted))
     }
 }

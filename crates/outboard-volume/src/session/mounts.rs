@@ -5,7 +5,7 @@ use super::disks::OpenDisk;
 use super::remote::ServerState;
 use super::Session;
 use crate::address::ImageName;
-use crate::image::FileSystem;
+use crate::image::{FileSystem, Image};
 use crate::remote::{is_remote, Remote};
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
@@ -49,15 +49,8 @@ pub(super) struct MountedDevice {
     pub(super) mount: Mount,
     /// `None`: it is on a disk. Ends after the mount.
     pub(super) server: Option<ServerState>,
-    /// Only in sessions with servers.
-    pub(super) volume: Option<VolumeId>,
-}
-
-/// What tells that two devices have the same bytes, though nothing says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct VolumeId {
-    uuid: String,
-    size: u64,
+    /// Of its file system.
+    pub(super) uuid: Option<String>,
 }
 
 impl MountedDevice {
@@ -67,7 +60,7 @@ impl MountedDevice {
             origin,
             mount,
             server: None,
-            volume: None,
+            uuid: None,
         }
     }
 
@@ -173,40 +166,68 @@ impl Session {
         self.mounts.len() - 1
     }
 
-    /// The identity of a volume that is about to be mounted. An error: it is mounted under another
-    /// name, and written. Disks of a server may have the same bytes as others: two of its exports,
-    /// or an export and an image of this machine. `None`: there is no disk of a server.
-    pub(super) fn volume_id(
+    /// The images that a mount lies on; none of a mount that a server has.
+    fn images_under(&self, origin: MountSource) -> Vec<&Image> {
+        let disks = match origin {
+            MountSource::Disk { disk, .. } => vec![disk],
+            MountSource::Node { stack, .. } => self.disks_of_stack(stack),
+            MountSource::Server { .. } => Vec::new(),
+        };
+        let images = disks.into_iter().map(|disk| &self.open_disk(disk).image);
+        images.collect()
+    }
+
+    /// Whether two mounts may lie on the same bytes by different images: two exports of a server,
+    /// an export and an image of this machine, a block device and its file, a disk and its
+    /// partition.
+    fn may_share_bytes(&self, one: MountSource, other: MountSource) -> bool {
+        let [one, other] = [one, other].map(|origin| self.images_under(origin));
+        let mut pairs = Vec::new();
+        for image in &one {
+            pairs.extend(other.iter().map(|other| (*image, *other)));
+        }
+        let is_one = |(one, other): &(&Image, &Image)| one.identity == other.identity;
+        let may_share = |(one, other): &(&Image, &Image)| {
+            one.is_remote()
+                || other.is_remote()
+                || self.held.share_bytes(one.identity, other.identity)
+        };
+        !pairs.iter().any(is_one) && pairs.iter().any(may_share)
+    }
+
+    /// The UUID of a volume that is about to be mounted. An error: the volume is mounted under
+    /// another name, and one of the two mounts is written.
+    pub(super) fn uuid_of_new(
         &self,
         shown: &str,
+        origin: MountSource,
         device: &BlockDevice,
         probed: Option<&Probe>,
         write: bool,
-    ) -> Result<Option<VolumeId>> {
-        let uuid = probed.and_then(|found| found.uuid.clone());
-        let (Some(uuid), Some(_), Ok(size)) = (uuid, &self.network, device.size()) else {
+    ) -> Result<Option<String>> {
+        let Some(uuid) = probed.and_then(|found| found.uuid.clone()) else {
             return Ok(None);
         };
-        let found = VolumeId { uuid, size };
-        let may_be_same = |mounted: &&MountedDevice| {
-            let other = mounted.mount.device().map(BlockDevice::number);
-            let is_of_server = is_remote(Path::new(shown)) || is_remote(Path::new(&mounted.name));
-            is_of_server && other != Some(device.number())
+        let has_same_size = |mounted: &MountedDevice| {
+            let other = mounted.mount.device().map(BlockDevice::size);
+            other.is_some_and(|other| other.ok() == device.size().ok())
         };
-        let mut others = self.mounts.iter().flatten().filter(may_be_same);
         let is_twice = |mounted: &&MountedDevice| {
-            mounted.volume.as_ref() == Some(&found) && (write || mounted.is_written())
+            mounted.uuid.as_ref() == Some(&uuid)
+                && (write || mounted.is_written())
+                && self.may_share_bytes(origin, mounted.origin)
+                && has_same_size(mounted)
         };
-        match others.find(is_twice) {
+        match self.mounts.iter().flatten().find(is_twice) {
             Some(other) => Err(Error::known(
                 ErrorKind::Locked,
                 format!(
-                    "{shown} and {} are the same volume (both have the UUID {}), and one of them \
-                     is written: use one name for both; give a copy another UUID",
-                    other.name, found.uuid
+                    "{shown} and {} are the same volume (both have the UUID {uuid}), and one of \
+                     them is written: use one name for both; give a copy another UUID",
+                    other.name
                 ),
             )),
-            None => Ok(Some(found)),
+            None => Ok(Some(uuid)),
         }
     }
 
@@ -240,11 +261,11 @@ impl Session {
         let device = self.device(name, disk, found.partition)?;
         let probed = found.probe.as_ref();
         let shown = name.shown();
-        let volume = self.volume_id(&shown, &device, probed, write)?;
+        let uuid = self.uuid_of_new(&shown, origin, &device, probed, write)?;
         let cut = || self.open_disk(disk).image.truncation(found);
         let mount = self.mount_device(&shown, &device, probed, "", write, cut)?;
         let mut mounted = MountedDevice::new(shown, origin, mount);
-        mounted.volume = volume;
+        mounted.uuid = uuid;
         Ok(mounted)
     }
 
