@@ -6,10 +6,13 @@
  *	net_pcap_test stuck FIFO	nobody reads; putting and closing do not hang
  *	net_pcap_test number FIFO	the same with a descriptor of the program, which may block
  *	net_pcap_test full FILE		the file cannot grow beyond the limit of the process
+ *	net_pcap_test behind FILE	the same, behind what the program has written there
+ *	net_pcap_test used FILE		nothing is written into a file that is in use
  *	net_pcap_test read FILE		counts the frames, or says what is wrong
  *	net_pcap_test damage FILE COUNT	reads COUNT variants of FILE with changed bytes
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -172,23 +175,76 @@ static void stuck_number(const char *path)
 	CHECK(!(fcntl(writer, F_GETFL) & O_NONBLOCK));
 }
 
-static void full(const char *path)
+/* Writes more than the file may have. */
+static void fill(const char *target)
 {
 	struct rlimit limit = { 1 << 20, 1 << 20 };
 	struct ob_net_capture *capture;
-	const char *problem;
 
 	signal(SIGXFSZ, SIG_IGN);
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
-	capture = open_capture(path);
+	capture = open_capture(target);
 	for (uint32_t i = 0; i < 5000; i++) {
 		put_frame(capture, i);
 		if (i % 500 == 0)
 			usleep(5000);
 	}
 	ob_net_pcap_close(capture);
+}
+
+static void full(const char *path)
+{
+	const char *problem;
+
+	fill(path);
 	CHECK(read_all(path, check_frame, &problem) > 50);
 	CHECK(!problem);
+}
+
+/* What was there before stays, whatever is cut off. */
+static void behind(const char *path)
+{
+	static char own[500000], found[sizeof(own)];
+	int fd = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
+	char number[16];
+
+	memset(own, 'o', sizeof(own));
+	CHECK(write(fd, own, sizeof(own)) == (ssize_t)sizeof(own));
+	CHECK(lseek(fd, 0, SEEK_SET) == 0);
+	snprintf(number, sizeof(number), "fd:%d", fd);
+	fill(number);
+	CHECK(lseek(fd, 0, SEEK_END) > (off_t)sizeof(own));
+	CHECK(pread(fd, found, sizeof(found), 0) == (ssize_t)sizeof(found));
+	CHECK(!memcmp(own, found, sizeof(own)));
+}
+
+static void check_refused(const char *path)
+{
+	struct ob_net_capture *other;
+	char error[300] = "";
+
+	CHECK(ob_net_pcap_open(NULL, path, "tap1", &other, error, sizeof(error)) == -EBUSY);
+	CHECK(strstr(error, "in use"));
+}
+
+static void used(const char *path)
+{
+	static struct ob_pcap_reader reader;
+	struct ob_net_capture *capture = open_capture(path);
+	const char *problem;
+
+	check_refused(path);
+	for (uint32_t i = 0; i < 10; i++)
+		put_frame(capture, i);
+	ob_net_pcap_close(capture);
+	CHECK_EQUAL(read_all(path, check_frame, &problem), 5);
+	CHECK(!problem);
+	CHECK(!ob_pcap_reader_open(&reader, path));
+	check_refused(path);
+	ob_pcap_reader_close(&reader);
+	CHECK_EQUAL(read_all(path, check_frame, &problem), 5);
+	ob_net_pcap_close(open_capture(path));
+	CHECK_EQUAL(read_all(path, check_frame, &problem), 0);
 }
 
 static void read_file(const char *path)
@@ -268,6 +324,10 @@ int main(int count, char **arguments)
 		stuck_number(arguments[2]);
 	else if (!strcmp(arguments[1], "full"))
 		full(arguments[2]);
+	else if (!strcmp(arguments[1], "behind"))
+		behind(arguments[2]);
+	else if (!strcmp(arguments[1], "used"))
+		used(arguments[2]);
 	else if (!strcmp(arguments[1], "read"))
 		read_file(arguments[2]);
 	else

@@ -599,9 +599,14 @@ def test_capture_without_reader(work, kind):
         "log net tap0: the capture ends early: its reader does not read\n")
 
 
-def test_capture_that_cannot_grow(work):
-    output = capi.run(pcap_program(work, "address"), "full", os.path.join(work, "capture"))
+@pytest.mark.parametrize("kind", ["full", "behind"])
+def test_capture_that_cannot_grow(work, kind):
+    output = capi.run(pcap_program(work, "address"), kind, os.path.join(work, "capture"))
     assert output == "log net tap0: the capture ends early: File too large\n"
+
+
+def test_capture_into_a_file_in_use(work):
+    capi.run(pcap_program(work, "address"), "used", os.path.join(work, "capture"))
 
 
 # ---- replay -----------------------------------------------------------------

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from support import net_namespaces, program
+from support import images, net_namespaces, program
 from support.json_output import document
 from support.pages import first_arguments
 from support.patience import GUARD, wait_until
@@ -314,6 +314,34 @@ def two_machines():
         yield west, east
 
 
+def test_a_node_with_many_links(work):
+    """Each interface needs descriptors, more than the limit of most shells divided by the nodes."""
+    links = "".join(f"  l{number}: {{nodes: [a, b]}}\n" for number in range(64))
+    step = "steps:\n  - ping: {from: a, to: b}\n"
+    good("lab", written(work, f"nodes: {{a: , b: }}\nlinks:\n{links}{step}"))
+
+
+def test_a_capture_needs_a_path_of_utf_8(work):
+    path = written(work, PAIR + "steps:\n  - ping: {from: a, to: b}\n")
+    bad("lab", "--pcap", f"{work}/\udcff", path, mentions=["cannot capture into", "UTF-8"])
+    good("lab", "--pcap", f"{work}/odd, \\name", path)
+    assert len(os.listdir(f"{work}/odd, \\name")) == 2
+
+
+def test_a_picture_replaces_no_disk_image(work):
+    image = images.make(f"{work}/disk.img", "ext4", 4)
+    with open(image, "rb") as stream:
+        before = stream.read()
+    path = written(work, PAIR + "steps:\n  - ping: {from: a, to: b}\n")
+    for option in ("--svg", "--plot"):
+        done = bad("lab", option, image, path, mentions=[image, "looks like a disk image"])
+        assert "replies" in done.out, done
+        good("lab", option, f"{work}/picture", path)
+        good("lab", option, f"{work}/picture", path)
+    with open(image, "rb") as stream:
+        assert stream.read() == before
+
+
 @pytest.mark.needs("ip")
 @pytest.mark.needs_root
 def test_a_tunnel_between_labs_on_two_machines(work):
@@ -397,6 +425,9 @@ WRONG = {
         ["line 3", "too few addresses"],
     "nodes: {n01..n03: }\nlinks:\n  l: {nodes: [n1, n3]}": ["line 3", 'no node "n1"'],
     NODES + "links:\n  l: {nodes: {a: 10.0.0.1/24, b: 10.0.0.1/24}}": ["line 3", "10.0.0.1"],
+    NODES + "links:\n  l: {nodes: {a: 10.0.0.255/24, b: 10.0.0.1/24}}":
+        ["line 3", "10.0.0.255/24 of node a is no address of a host"],
+    NODES + "links:\n  l: {nodes: [a, b], prefix: 'fd00::/64', mtu: 1000}": ["line 3", "1280"],
     NODES + "links:\n  l: {nodes: [a, b], loss: 200%}": ["line 3", "loss", "200%"],
     NODES + "links:\n  l: {nodes: [a, b], reorder: 5%}": ["line 3", "set a delay"],
     NODES + "links:\n  l: {nodes: [a, b], line: [a, b]}": ["line 3", "one of nodes, line, ring"],
@@ -412,6 +443,8 @@ WRONG = {
         ["line 4", "used up"],
     "nodes:\n  a: {routes: [default through 10.0.0.1]}": ["line 2", "no route"],
     "nodes:\n  a: {firewall: {rules: [allow all]}}": ["line 2", "allow all"],
+    "nodes:\n  a: {firewall: {rules: ['drop from 10.0.0.0/8 to fd00::/8']}}":
+        ["line 2", "for IPv4 or for IPv6"],
     STEP + "ping: {from: a, to: c}": ["line 4", 'no node "c"'],
     "nodes: {a: }\nlinks:\n  l: {nodes: {a: 10.0.0.1/24}, tunnel: 10.0.0}": ["line 3", "tunnel"],
     "nodes: {a: }\nlinks:\n  l: {nodes: [a], tunnel: 192.0.2.1}": ["line 3", "addresses"],

@@ -253,6 +253,17 @@ def test_interfaces_that_the_sandbox_forbids(work, net, part):
     assert os.listdir(work) == []
 
 
+def test_a_capture_replaces_no_image(work):
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 8)
+    with open(image, "rb") as file:
+        before = file.read()
+    for source in (f"{image}:/lost+found", __file__):
+        program.bad("--no-sandbox", "--net", f"user,pcap={image}", "cp", "-r", source,
+                    "nbd://127.0.0.1:1/:/", mentions=["cannot capture into", image])
+    with open(image, "rb") as file:
+        assert file.read() == before
+
+
 # ---- NBD ----
 
 @WAYS
@@ -325,6 +336,20 @@ def test_two_disks_with_the_same_bytes(work):
     check_disk(copy)
 
 
+def test_two_partitions_with_the_same_bytes(work):
+    """They are two volumes: nobody mixes them up, as the disk has one name."""
+    disk = os.path.join(work, "disk.img")
+    program.good("part", disk, "create", "--size", "80M", "linux:32M", "linux:32M")
+    program.good("mkfs", "ext4", f"{disk}@1")
+    program.good("cp", f"{disk}@1", f"{disk}@2")
+    with servers.nbd(work, "file", disk) as server:
+        name = f"nbd://{servers.HOST}:{server.port}/"
+        program.good("mkdir", f"{name}@1:/made")
+        program.good("cp", "-r", f"{name}@1:/made", f"{name}@2:/copied")
+        assert "copied" in program.good("ls", f"{name}@2:/").out
+        assert "copied" not in program.good("ls", f"{name}@1:/").out
+
+
 def test_a_partition(work):
     """With a table of partitions, in the server's memory."""
     disk = os.path.join(work, "disk.img")
@@ -383,6 +408,26 @@ def test_a_disk_whose_end_cannot_be_read(work):
                      f"dd if={image} iflag=skip_bytes,count_bytes skip=$4 count=$3") as server:
         name = f"nbd://{servers.HOST}:{server.port}/"
         program.bad("ls", f"{name}:/", mentions=["cannot read"])
+
+
+def test_a_server_that_takes_small_requests(work):
+    """It refuses larger ones."""
+    image = images.make(os.path.join(work, "image.ext4"), "ext4", 32)
+    data = os.path.join(work, "data")
+    with open(data, "wb") as file:
+        file.write(os.urandom(5_000_000))
+    with servers.nbd(work, "--filter=blocksize-policy", "file", image, "blocksize-maximum=64K",
+                     "blocksize-error-policy=error") as server:
+        name = f"nbd://{servers.HOST}:{server.port}"
+        program.good("cp", data, f"{name}:/data")
+        with open(data, "rb") as file:
+            assert program.good("cat", f"{name}:/data").raw == file.read()
+    check_disk(image)
+
+
+def test_a_disk_has_no_options(work):
+    """An option would be ignored, and make two disks of one."""
+    program.bad("ls", "nbd://127.0.0.1/disk?tls=yes:/", code=2, mentions=["no options"])
 
 
 @pytest.mark.parametrize("sector", [512, 4096])

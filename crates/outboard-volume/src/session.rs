@@ -136,6 +136,9 @@ impl Session {
             false => HeldImages::open(&access.images, &options.image_options()),
         };
         let used = used::find(&options, access, &held, others)?;
+        if let Some(network) = &network {
+            network.check_capture(&used)?;
+        }
         let mut session = Self::of_images(options, held, keys);
         session.used = Arc::new(used);
         session.network = network;

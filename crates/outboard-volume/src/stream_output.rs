@@ -6,6 +6,7 @@
 //! Every output must be flushed at its end: some file systems, such as NFS, report only then that
 //! bytes did not arrive.
 
+use crate::destination::{Overwrite, UsedFiles};
 use outboard::Fd;
 use outboard_sandbox::error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -72,9 +73,15 @@ impl Write for StreamOutput {
     }
 }
 
-/// Makes a file of the host with these contents, or gives an existing one these contents.
+/// Makes a file of the host with these contents, or gives an existing one these contents. Disk
+/// images and archives are not overwritten.
 pub fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    let mut file = match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            UsedFiles::in_library().overwrite_path(path, Overwrite::Plain)?
+        }
+        other => other?,
+    };
     file.write_all(contents)?;
     Fd::from(OwnedFd::from(file)).close()
 }

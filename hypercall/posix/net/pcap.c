@@ -325,6 +325,8 @@ static void explain(const char *interface, const char *path, int result, char *e
 
 	if (result == -ENXIO)
 		reason = "nothing reads the FIFO; start its reader first";
+	if (result == -EBUSY)
+		reason = "the file is in use; another capture may write it";
 	snprintf(error, size, "net %s: cannot write the capture to %.200s: %s", interface, path,
 		 reason);
 }

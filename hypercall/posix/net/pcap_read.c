@@ -368,6 +368,8 @@ static int open_file(struct ob_pcap_reader *reader, const char *path)
 		return -errno;
 	if (!fstat(reader->fd, &status) && S_ISREG(status.st_mode)) {
 		reader->size = (uint64_t)status.st_size;
+		/* No capture of this kernel or another one empties it meanwhile. */
+		ob_pcap_lock(reader->fd, F_RDLCK);
 		return 0;
 	}
 	raw_close(reader->fd);

@@ -177,36 +177,77 @@ static int open_number(unsigned int number)
 	return fd < 0 ? raw_dup((int)number) : fd;
 }
 
+static bool is_number(const char *path, unsigned int *number)
+{
+	char end;
+
+	return sscanf(path, "fd:%u%c", number, &end) == 1;
+}
+
 static int open_path(const char *path)
 {
 	unsigned int number;
-	char end;
 	int fd;
 
-	if (sscanf(path, "fd:%u%c", &number, &end) == 1)
+	if (is_number(path, &number))
 		fd = open_number(number);
 	else
 		/* Captures contain other people's data. */
-		fd = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC |
-				O_NONBLOCK | O_NOCTTY, 0600);
+		fd = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK |
+				O_NOCTTY, 0600);
 	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * A file that is in use keeps its contents: another capture, a file that is replayed, a hub, a disk
+ * image. File systems without locks leave that to the user.
+ */
+static int empty_file(int fd)
+{
+	if (ob_pcap_lock(fd, F_WRLCK) && (errno == EAGAIN || errno == EACCES))
+		return -EBUSY;
+	return ftruncate(fd, 0) ? -errno : 0;
+}
+
+/* Where the capture begins in a file that the program has open. */
+static uint64_t position(int fd)
+{
+	int flags = raw_fcntl(fd, F_GETFL, 0);
+	off_t at = lseek(fd, 0, flags & O_APPEND ? SEEK_END : SEEK_CUR);
+
+	return at > 0 ? (uint64_t)at : 0;
+}
+
+static int prepare_file(struct ob_pcap_writer *writer, const char *path)
+{
+	unsigned int number;
+	struct stat status;
+
+	writer->is_file = !fstat(writer->fd, &status) && S_ISREG(status.st_mode);
+	if (!writer->is_file)
+		return 0;
+	if (!is_number(path, &number))
+		return empty_file(writer->fd);
+	writer->written = position(writer->fd);
+	return 0;
 }
 
 int ob_pcap_writer_open(struct ob_pcap_writer *writer, const char *path)
 {
-	struct stat status;
+	int result;
 
 	memset(writer, 0, sizeof(*writer));
 	writer->bytes = malloc(BUFFER_BYTES);
 	if (!writer->bytes)
 		return -ENOMEM;
 	writer->fd = open_path(path);
-	if (writer->fd < 0) {
-		free(writer->bytes);
-		return writer->fd;
-	}
-	writer->is_file = !fstat(writer->fd, &status) && S_ISREG(status.st_mode);
-	return 0;
+	result = writer->fd < 0 ? writer->fd : prepare_file(writer, path);
+	if (!result)
+		return 0;
+	if (writer->fd >= 0)
+		raw_close(writer->fd);
+	free(writer->bytes);
+	return result;
 }
 
 void ob_pcap_writer_close(struct ob_pcap_writer *writer)

@@ -11,7 +11,7 @@ struct ob_pcap_writer {
 	int fd;
 	bool is_file;			/* a regular one: no waiting, and the end can be cut off */
 	int error;			/* of the host, negative; nothing is written any more */
-	uint64_t written;		/* bytes of whole blocks */
+	uint64_t written;		/* where the next whole block begins in the file */
 	/* Blocks that are not written yet. */
 	unsigned char *bytes;
 	size_t filled;
@@ -19,7 +19,7 @@ struct ob_pcap_writer {
 
 /*
  * Opens "fd:N", a FIFO that has a reader, or a file, which is created or overwritten. The host's
- * error.
+ * error; -EBUSY: somebody uses the file.
  */
 int ob_pcap_writer_open(struct ob_pcap_writer *writer, const char *path);
 void ob_pcap_writer_close(struct ob_pcap_writer *writer);

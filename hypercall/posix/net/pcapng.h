@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "raw.h"
+
 enum {
 	PCAPNG_SECTION = 0x0a0d0d0a,
 	PCAPNG_INTERFACE = 1,
@@ -52,5 +54,13 @@ enum {
 #define PCAP_MAGIC_NSEC 0xa1b23c4du
 #define PCAP_HEADER_BYTES 24u
 #define PCAP_RECORD_BYTES 16u
+
+/* As fcntl(): locks a file for this open of it, unless another open has a lock that excludes it. */
+static inline int ob_pcap_lock(int fd, short type)
+{
+	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
+
+	return raw_fcntl(fd, F_OFD_SETLK, (long)&lock);
+}
 
 #endif

@@ -107,13 +107,14 @@ pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
     Interrupt::poll();
     let report = outboard_lab::run(&topology, &settings);
     let report = report.map_err(|error| options.error(&error))?;
+    // The results come first: a picture that cannot be written takes nothing else along.
+    output.member("lab", &report)?;
     if let Some(path) = &options.svg {
         write(path, &outboard_lab::draw(&topology, &report))?;
     }
     if let Some(path) = &options.plot {
         write(path, &outboard_lab::plot(&report))?;
     }
-    output.member("lab", &report)?;
     match report.met {
         true => Ok(()),
         false => Err(Error::Failed("not all expectations were met".to_owned())),

@@ -6,6 +6,7 @@
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
 use super::watch::{IsLate, ServerWatch};
+use crate::destination::{Overwrite, UsedFiles};
 use crate::options::Options;
 use crate::remote::{Protocol, Remote};
 use outboard::net::{Canceller, TcpStream};
@@ -15,7 +16,7 @@ use outboard_sandbox::sandbox::NetworkAccess;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -176,6 +177,16 @@ impl Network {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// An error if a capture would overwrite a disk image, or a file of this command.
+    pub(super) fn check_capture(&self, used: &UsedFiles) -> Result<()> {
+        let words = words_of(&self.description);
+        let path = words.iter().find_map(|word| word.strip_prefix("pcap="));
+        path.map_or(Ok(()), |path| {
+            let checked = used.check_path(Path::new(path), Overwrite::Plain);
+            checked.map_err(|error| Error::failed(format!("cannot capture into {path}"), &error))
+        })
     }
 
     /// The needs of a session on the host's network.
@@ -348,7 +359,6 @@ fn identity_at(address: SocketAddr, remote: &Remote) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn prepare(net: Option<&str>, files: &[&str]) -> Option<Network> {
         let options = Options {
