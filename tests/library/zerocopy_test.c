@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/errqueue.h>
 #include <linux/io_uring.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <outboard/net.h>
 
@@ -229,6 +231,88 @@ static void test_tcp_closed_and_epoll(void)
 	OK(ob_sys_close(epoll));
 }
 
+/* Packets of the connection that had data, each once. */
+static unsigned int data_packets(int fd)
+{
+	struct tcp_info info;
+	int size = sizeof(info);
+
+	OK(ob_sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size));
+	return info.tcpi_data_segs_out - info.tcpi_total_retrans;
+}
+
+/* A packet takes 17 pages, and each buffer has one of its own. */
+static void test_tcp_many_buffers(void)
+{
+	struct iovec pieces[64];
+	int ends[2];
+
+	connect_tcp(ends, 1007);
+	for (int i = 0; i < 64; i++)
+		pieces[i] = (struct iovec){ data + 3 * i, 1 };
+	send_tcp(ends, pieces, 18, 0);
+	CHECK_EQUAL(data_packets(ends[0]), 2);
+	send_tcp(ends, pieces, 64, 1);
+	CHECK_EQUAL(data_packets(ends[0]), 2 + 4);
+	/* Empty buffers have no page. */
+	pieces[0].iov_len = pieces[5].iov_len = pieces[17].iov_len = 0;
+	send_tcp(ends, pieces, 18, 2);
+	CHECK_EQUAL(data_packets(ends[0]), 2 + 4 + 1);
+	close_both(ends);
+}
+
+static void write_setting(const char *path, const char *value)
+{
+	int fd = (int)OK(ob_sys_open(path, O_WRONLY, 0));
+
+	OK(ob_sys_write(fd, value, strlen(value)));
+	OK(ob_sys_close(fd));
+}
+
+/* A notice needs memory of the socket. A send that failed has no number. */
+static void test_tcp_refused(void)
+{
+	struct iovec piece = { data, 4000 };
+	int ends[2], alone = make_socket(SOCK_STREAM);
+	uint32_t first, last;
+
+	CHECK_EQUAL(ob_sys_sendto(alone, data, 4000, MSG_ZEROCOPY, NULL, 0), -1);
+	CHECK_EQUAL(errno, EPIPE);
+	CHECK(!take_notice(alone, &first, &last));
+	OK(ob_sys_close(alone));
+	connect_tcp(ends, 1008);
+	write_setting("/proc/sys/net/core/optmem_max", "0");
+	CHECK_EQUAL(ob_sys_sendto(ends[0], data, 4000, MSG_ZEROCOPY, NULL, 0), -1);
+	CHECK_EQUAL(errno, ENOBUFS);
+	write_setting("/proc/sys/net/core/optmem_max", "131072");
+	CHECK(!take_notice(ends[0], &first, &last));
+	send_tcp(ends, &piece, 1, 0);
+	close_both(ends);
+}
+
+/* The data come with the first packet. */
+static void test_tcp_fast_open(void)
+{
+	struct sockaddr_in6 address = loopback(1009);
+	int ends[2], listener = make_socket(SOCK_STREAM), waiting = 2;
+
+	/* Both ends, without a cookie. */
+	write_setting("/proc/sys/net/ipv4/tcp_fastopen", "519");
+	OK(ob_sys_bind(listener, (struct sockaddr *)&address, sizeof(address)));
+	OK(ob_sys_setsockopt(listener, IPPROTO_TCP, TCP_FASTOPEN, (char *)&waiting,
+			     sizeof(waiting)));
+	OK(ob_sys_listen(listener, 1));
+	ends[0] = make_socket(SOCK_STREAM);
+	CHECK_EQUAL(OK(ob_sys_sendto(ends[0], data, 1000, MSG_ZEROCOPY | MSG_FASTOPEN,
+				     (struct sockaddr *)&address, sizeof(address))), 1000);
+	ends[1] = (int)OK(ob_sys_accept(listener, NULL, NULL));
+	receive_all(&(struct transfer){ ends[1], 1000 });
+	CHECK(!memcmp(got, data, 1000));
+	take_notices(ends[0], 0, 0);
+	OK(ob_sys_close(listener));
+	close_both(ends);
+}
+
 static void test_without_the_option(void)
 {
 	int fd = (int)OK(ob_sys_socket(AF_INET6, SOCK_DGRAM, 0));
@@ -293,6 +377,26 @@ static void test_vmsplice(char *window)
 	close_both(ends);
 }
 
+/* From the program's memory by a pipe to a socket. */
+static void test_splice_to_a_socket(void)
+{
+	struct iovec pieces[] = { { data, 10 * KB }, { data + 77, 1 }, { data + 5, 5 * KB } };
+	const long size = 15 * KB + 1;
+	int pipe[2], ends[2];
+
+	connect_tcp(ends, 1010);
+	OK(ob_sys_pipe2(pipe, 0));
+	CHECK_EQUAL(OK(ob_sys_vmsplice(pipe[1], pieces, 3, 0)), size);
+	for (long done = 0; done < size;)
+		done += OK(ob_sys_splice(pipe[0], NULL, ends[0], NULL, (size_t)(size - done), 0));
+	receive_all(&(struct transfer){ ends[1], size });
+	CHECK(!memcmp(got, data, 10 * KB));
+	CHECK_EQUAL(got[10 * KB], data[77]);
+	CHECK(!memcmp(got + 10 * KB + 1, data + 5, 5 * KB));
+	close_both(pipe);
+	close_both(ends);
+}
+
 static void *map_ring(int ring, size_t size, uint64_t offset)
 {
 	void *at = ob_sys_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, (off_t)offset);
@@ -334,6 +438,8 @@ int main(void)
 
 	client_boot(0);
 	CHECK_EQUAL(ob_net_configure("lo", "up"), 0);
+	if (ob_sys_mkdir("/proc", 0755) == 0 || ob_sys_access("/proc/self", F_OK))
+		OK(ob_sys_mount("proc", "/proc", "proc", 0, NULL));
 	window = ob_sys_mmap(NULL, 64 * KB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			     -1, 0);
 	CHECK(window != MAP_FAILED);
@@ -343,10 +449,14 @@ int main(void)
 	test_tcp(window);
 	test_tcp_bad_memory();
 	test_tcp_batch();
+	test_tcp_many_buffers();
 	test_tcp_closed_and_epoll();
+	test_tcp_refused();
+	test_tcp_fast_open();
 	test_without_the_option();
 	test_udp(window);
 	test_vmsplice(window);
+	test_splice_to_a_socket();
 	test_send_of_io_uring();
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;

@@ -5,7 +5,9 @@
  *
  * Linux holds the pages of the client's buffer until it has used the data. Only memory in the
  * client window has pages (struct page): for the program's own memory Linux returns -EFAULT. Then,
- * and only then, pages of the kernel with a copy of the data take the place of the client's.
+ * and only then, pages of the kernel with a copy of the data take the place of the client's. As
+ * with those, no page has data of two buffers: a send of many buffers makes the same packets as on
+ * any Linux.
  *
  * Dodge iov_iter_get_pages2: data outside of the client window have no pages; pages of the kernel
  * get a copy.
@@ -33,13 +35,15 @@ static size_t ob_copy_page(struct iov_iter *from, struct page **page, size_t siz
 	return copied;
 }
 
-/* The data are a whole number of pages, but for the last one. */
+/* Data of one buffer: a whole number of pages, but for the last one. */
 static ssize_t ob_copy_pages(struct iov_iter *from, struct page **pages, size_t size,
 			     unsigned int count)
 {
 	size_t copied = 0, got;
 
-	size = min3(size, iov_iter_count(from), (size_t)count << PAGE_SHIFT);
+	/* Leaves empty buffers behind. */
+	iov_iter_advance(from, 0);
+	size = min3(size, iov_iter_single_seg_count(from), (size_t)count << PAGE_SHIFT);
 	while (copied < size) {
 		got = ob_copy_page(from, pages++, size - copied);
 		copied += got;
