@@ -4,8 +4,9 @@
 //! as inodes.
 
 use crate::block::{fetch, Block};
-use crate::source::Source;
+use crate::source::{watched, Source};
 use std::collections::BTreeMap;
+use std::io;
 
 /// Where the header of a volume is.
 const HEADER: u64 = 1024;
@@ -174,8 +175,14 @@ fn base(source: &(impl Source + ?Sized)) -> Option<u64> {
 }
 
 /// The files of which Linux does not show all, by their inode numbers. `None`: this is no HFS+, or
-/// its catalog cannot be read.
-pub fn hidden_forks(source: &(impl Source + ?Sized)) -> Option<BTreeMap<u32, HiddenForks>> {
+/// its catalog is damaged. An error: a read failed.
+pub fn hidden_forks(
+    source: &(impl Source + ?Sized),
+) -> io::Result<Option<BTreeMap<u32, HiddenForks>>> {
+    watched(source, |source| find(source))
+}
+
+fn find(source: &(impl Source + ?Sized)) -> Option<BTreeMap<u32, HiddenForks>> {
     let base = base(source)?;
     let header = fetch(source, base.checked_add(HEADER)?, 512)?;
     if !header.has(0, b"H+") && !header.has(0, b"HX") {
@@ -216,6 +223,10 @@ mod tests {
     use super::*;
 
     const BLOCK: usize = 4096;
+
+    fn good(source: &[u8]) -> Option<BTreeMap<u32, HiddenForks>> {
+        hidden_forks(source).unwrap()
+    }
 
     fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
         bytes[at..at + value.len()].copy_from_slice(value);
@@ -271,7 +282,7 @@ mod tests {
 
     #[test]
     fn all_leaves_are_read() {
-        let found = hidden_forks(volume().as_slice()).unwrap();
+        let found = good(&volume()).unwrap();
         let compressed = HiddenForks {
             compressed: true,
             resource: false,
@@ -295,27 +306,54 @@ mod tests {
             put(&mut disk, at + 48, kind);
         }
         disk.extend(&volume);
-        let found = hidden_forks(disk.as_slice());
+        let found = good(&disk);
         assert!(found.is_some());
-        assert_eq!(found, hidden_forks(volume.as_slice()));
+        assert_eq!(found, good(&volume));
     }
 
     #[test]
     fn damaged_catalogs() {
-        let good = volume();
-        let mut circle = good.clone();
+        let whole = volume();
+        let mut circle = whole.clone();
         put(&mut circle, 4 * BLOCK, &1u32.to_be_bytes());
-        assert_eq!(hidden_forks(circle.as_slice()), None);
-        assert_eq!(hidden_forks(&good[..4 * BLOCK]), None);
+        assert_eq!(good(&circle), None);
+        assert_eq!(good(&whole[..4 * BLOCK]), None);
         // Nothing panics, whatever a byte says.
         let places = (1024..1536).chain(2 * BLOCK..2 * BLOCK + 64);
         for place in places
             .chain(5 * BLOCK..5 * BLOCK + 64)
             .chain(6 * BLOCK - 8..6 * BLOCK)
         {
-            let mut changed = good.clone();
+            let mut changed = whole.clone();
             changed[place] ^= 0xff;
-            hidden_forks(changed.as_slice());
+            good(&changed);
         }
+    }
+
+    /// A volume with a block that cannot be read.
+    struct BadBlock(Vec<u8>, u64);
+
+    impl Source for BadBlock {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+            let block = BLOCK as u64;
+            let end = offset + buffer.len() as u64;
+            if offset < (self.1 + 1) * block && end > self.1 * block {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+            self.0.as_slice().read_at(buffer, offset)
+        }
+    }
+
+    #[test]
+    fn a_failed_read_is_an_error() {
+        for block in [0, 2, 5, 4] {
+            let found = hidden_forks(&BadBlock(volume(), block));
+            assert_eq!(found.unwrap_err().raw_os_error(), Some(5), "{block}");
+        }
+        assert!(hidden_forks(&BadBlock(volume(), 3)).unwrap().is_some());
     }
 }

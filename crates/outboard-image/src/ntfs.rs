@@ -5,7 +5,8 @@
 //! with many attributes has more records; its first record then has a list of all attributes.
 
 use crate::block::{fetch, Block};
-use crate::source::Source;
+use crate::source::{watched, Source};
+use std::io;
 
 const STANDARD: u32 = 0x10;
 const LIST: u32 = 0x20;
@@ -174,8 +175,13 @@ fn whole_record(source: &(impl Source + ?Sized), offset: u64, length: u64) -> Op
 }
 
 impl FileTable {
-    /// Finds the table of a volume. `None`: this is no NTFS, or its table cannot be read.
-    pub fn open(source: &(impl Source + ?Sized)) -> Option<Self> {
+    /// Finds the table of a volume. `None`: this is no NTFS, or its table is damaged. An error: a
+    /// read failed.
+    pub fn open(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {
+        watched(source, |source| Self::find(source))
+    }
+
+    fn find(source: &(impl Source + ?Sized)) -> Option<Self> {
         let boot = fetch(source, 0, 512)?;
         let sector = u64::from(boot.le16(11));
         if !boot.has(3, b"NTFS    ") || !(256..=4096).contains(&sector) {
@@ -289,13 +295,17 @@ impl FileTable {
         entries
     }
 
-    /// What Linux does not show of the file with this inode number. `None`: its record cannot be
-    /// read.
+    /// What Linux does not show of the file with this inode number. `None`: its record is damaged.
+    /// An error: a read failed.
     pub fn hidden_parts(
         &self,
         source: &(impl Source + ?Sized),
         number: u64,
-    ) -> Option<HiddenParts> {
+    ) -> io::Result<Option<HiddenParts>> {
+        watched(source, |source| self.parts(source, number))
+    }
+
+    fn parts(&self, source: &(impl Source + ?Sized), number: u64) -> Option<HiddenParts> {
         let record = self.record(source, number)?;
         let mut hidden = HiddenParts::default();
         let mut flags = 0;
@@ -463,8 +473,9 @@ mod tests {
 
     fn hidden(records: &[Vec<u8>]) -> HiddenParts {
         let volume = volume(records);
-        let table = FileTable::open(volume.as_slice()).unwrap();
-        table.hidden_parts(volume.as_slice(), 1).unwrap()
+        let table = FileTable::open(volume.as_slice()).unwrap().unwrap();
+        let parts = table.hidden_parts(volume.as_slice(), 1).unwrap();
+        parts.unwrap()
     }
 
     #[test]
@@ -531,18 +542,19 @@ mod tests {
     #[test]
     fn damaged_records() {
         let good = volume(&[record(&[attribute(DATA, "a", b"")])]);
-        let table = FileTable::open(good.as_slice()).unwrap();
-        assert_eq!(table.hidden_parts(good.as_slice(), 2), None);
-        assert_eq!(table.hidden_parts(good.as_slice(), u64::MAX), None);
+        let table = FileTable::open(good.as_slice()).unwrap().unwrap();
+        let parts = |bytes: &[u8], number| table.hidden_parts(bytes, number).unwrap();
+        assert_eq!(parts(&good, 2), None);
+        assert_eq!(parts(&good, u64::MAX), None);
         let mut torn = good.clone();
         torn[4 * CLUSTER + RECORD + STRIDE - 1] ^= 1;
-        assert_eq!(table.hidden_parts(torn.as_slice(), 1), None);
+        assert_eq!(parts(&torn, 1), None);
         // Nothing panics, whatever a byte says.
         for place in (0..80).chain(4 * CLUSTER..4 * CLUSTER + 2 * RECORD) {
             let mut changed = good.clone();
             changed[place] ^= 0xff;
-            if let Some(table) = FileTable::open(changed.as_slice()) {
-                table.hidden_parts(changed.as_slice(), 1);
+            if let Some(table) = FileTable::open(changed.as_slice()).unwrap() {
+                table.hidden_parts(changed.as_slice(), 1).unwrap();
             }
         }
     }

@@ -10,6 +10,7 @@
 use outboard::image::hfsplus::{hidden_forks, HiddenForks};
 use outboard::image::ntfs::{FileTable, HiddenParts};
 use outboard::{explained, DeviceSource, Fd, System};
+use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -23,13 +24,14 @@ const HFSPLUS: i64 = 0x482b;
 const ENCRYPTED: u64 = 0x800;
 /// Most streams that a message names.
 const NAMED: usize = 3;
+const DAMAGED: &str = "damaged";
 
 /// The metadata of a mounted file system that has such parts.
 enum Metadata {
     Ntfs(DeviceSource, FileTable),
     HfsPlus(BTreeMap<u32, HiddenForks>),
-    /// They cannot be read.
-    Unreadable,
+    /// They cannot be read, for this reason.
+    Unreadable(String),
 }
 
 /// A mounted file system: its kernel and device.
@@ -55,15 +57,16 @@ impl HiddenFinder {
         let is_file = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
         match &*metadata {
             Metadata::Ntfs(source, table) => match table.hidden_parts(source, stat.st_ino) {
-                Some(parts) if parts.contents_elsewhere && is_file && stat.st_size > 0 => {
+                Ok(Some(parts)) if parts.contents_elsewhere && is_file && stat.st_size > 0 => {
                     let tag = parts.reparse_tag.unwrap_or(0);
                     Err(io::Error::other(format!(
                         "its contents are not in the image (reparse point {tag:#010x}), and Linux \
                          reads zeros"
                     )))
                 }
-                Some(parts) => Ok(in_words(&parts)),
-                None => Ok(Some("its record cannot be read".to_owned())),
+                Ok(Some(parts)) => Ok(in_words(&parts)),
+                Ok(None) => Ok(Some(unreadable("record", DAMAGED))),
+                Err(error) => Ok(Some(unreadable("record", &reason(&error)))),
             },
             Metadata::HfsPlus(files) => {
                 let number = u32::try_from(stat.st_ino).unwrap_or(0);
@@ -75,7 +78,7 @@ impl HiddenFinder {
                 }
                 Ok(forks.resource.then(|| "its resource fork".to_owned()))
             }
-            Metadata::Unreadable => Ok(Some("its metadata cannot be read".to_owned())),
+            Metadata::Unreadable(why) => Ok(Some(unreadable("metadata", why))),
         }
     }
 
@@ -99,10 +102,20 @@ impl HiddenFinder {
 fn read(near: &Fd, kind: i64) -> io::Result<Metadata> {
     let source = DeviceSource::under(near)?;
     let found = match kind {
-        NTFS => FileTable::open(&source).map(|table| Metadata::Ntfs(source, table)),
-        _ => hidden_forks(&source).map(Metadata::HfsPlus),
+        NTFS => {
+            FileTable::open(&source).map(|found| found.map(|table| Metadata::Ntfs(source, table)))
+        }
+        _ => hidden_forks(&source).map(|found| found.map(Metadata::HfsPlus)),
     };
-    Ok(found.unwrap_or(Metadata::Unreadable))
+    Ok(match found {
+        Ok(Some(metadata)) => metadata,
+        Ok(None) => Metadata::Unreadable(DAMAGED.to_owned()),
+        Err(error) => Metadata::Unreadable(reason(&error)),
+    })
+}
+
+fn unreadable(what: &str, why: &str) -> String {
+    format!("its {what} cannot be read: {why}")
 }
 
 fn in_words(parts: &HiddenParts) -> Option<String> {
