@@ -19,7 +19,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// Bytes of a block of new images, as other programs make them.
 const BLOCK_SIZE: u32 = 2 << 20;
@@ -158,6 +158,8 @@ struct Image {
     file: File,
     /// The length when the file was opened, or later when it grew; 0 for a block device.
     size: AtomicU64,
+    /// The errno of the first sync that failed.
+    lost: OnceLock<i32>,
 }
 
 impl Image {
@@ -165,7 +167,24 @@ impl Image {
         Ok(Self {
             size: AtomicU64::new(file.metadata()?.len()),
             file,
+            lost: OnceLock::new(),
         })
+    }
+
+    /// Puts the file on stable storage. The host reports lost data once: after a failed sync, also
+    /// one inside of a write, each later sync fails, and so does the disk's next flush.
+    fn sync(&self) -> io::Result<()> {
+        self.note_sync(self.file.sync_data())
+    }
+
+    fn note_sync(&self, done: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = done {
+            let _ = self.lost.set(error.raw_os_error().unwrap_or(libc::EIO));
+        }
+        match self.lost.get() {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => Ok(()),
+        }
     }
 
     /// Reads all of a buffer. Bytes beyond the file's end at its opening are zero. `EIO`: somebody
@@ -315,7 +334,7 @@ impl Body {
         for sector in (0..sectors).filter(|sector| !has_sector(&bitmap, *sector)) {
             write_zeros(file, data + sector * SECTOR, SECTOR)?;
         }
-        file.sync_data()?;
+        image.sync()?;
         self.write_bitmap(file, data)?;
         self.full[block].store(true, Ordering::Release);
         Ok(())
@@ -340,17 +359,18 @@ impl Body {
         Ok(())
     }
 
-    fn flush(&self, file: &File) -> io::Result<()> {
+    fn flush(&self, image: &Image) -> io::Result<()> {
         self.alone(|table| {
             if !table.new.is_empty() {
-                file.sync_data()?;
+                image.sync()?;
             }
             while let Some(&block) = table.new.last() {
                 let entry = table.starts[block].to_be_bytes();
-                file.write_all_at(&entry, self.dynamic.table + block as u64 * 4)?;
+                let place = self.dynamic.table + block as u64 * 4;
+                image.file.write_all_at(&entry, place)?;
                 table.new.pop();
             }
-            file.sync_data()
+            image.sync()
         })
     }
 }
@@ -423,8 +443,8 @@ impl Storage for Vhd {
 
     fn flush(&self) -> io::Result<()> {
         match &self.body {
-            None => self.image.file.sync_data(),
-            Some(body) => body.flush(&self.image.file),
+            None => self.image.sync(),
+            Some(body) => body.flush(&self.image),
         }
     }
 

@@ -72,6 +72,23 @@ fn the_file_knows_no_block_before_a_flush() {
     assert_eq!(read(&Vhd::open(&file).unwrap(), 0, 512), [7; 512]);
 }
 
+/// The host reports lost data once, to a write here: its sync has the report.
+#[test]
+fn a_sync_that_failed_in_a_write_fails_each_flush() {
+    let file = image();
+    let disk = Vhd::open(&file).unwrap();
+    write(&disk, 0, &[7; 512]);
+    disk.flush().unwrap();
+    let failed = disk
+        .image
+        .note_sync(Err(io::Error::from_raw_os_error(libc::ENOSPC)));
+    assert!(failed.is_err());
+    for _ in 0..2 {
+        let error = disk.flush().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    }
+}
+
 #[test]
 fn sectors_without_data_are_zero() {
     let file = image();
