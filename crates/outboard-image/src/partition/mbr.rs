@@ -2,7 +2,7 @@
 //! PC partition tables: four primary partitions, one of which may hold a chain of logical ones.
 
 use super::names::mbr_type_name;
-use super::{sector_sizes, Partition, Table, TableKind};
+use super::{sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
 use crate::probe::{recognise, Probe};
 use crate::source::{Slice, Source};
@@ -12,8 +12,9 @@ const ENTRIES: usize = 446;
 const ENTRY: usize = 16;
 /// The type of an entry that only says: this disk has a GPT.
 const PROTECTIVE: u8 = 0xee;
-/// Most logical partitions to follow.
+/// Most links of a chain of logical partitions to follow.
 const CHAIN: usize = 128;
+const FIRST_LOGICAL: u32 = 5;
 
 #[derive(Clone, Copy)]
 struct MbrEntry {
@@ -159,51 +160,60 @@ fn read_with(
         let partition = partition(*entry, entry.first, *number, sector, disk);
         table.partitions.push(partition);
     }
-    if let Some((_, extended)) = entries.iter().find(|(_, entry)| entry.extended()) {
-        read_chain(source, sector, extended.first, disk, &mut table);
+    let mut number = FIRST_LOGICAL;
+    for (_, extended) in entries.iter().filter(|(_, entry)| entry.extended()) {
+        number = read_chain(source, extended, number, disk, &mut table);
     }
     Some(table)
 }
 
-/// Follows the chain of logical partitions, whose numbers begin at 5.
+/// Follows a chain of logical partitions, and numbers them from `number` on. Returns the next
+/// number. As in Linux, each entry with sectors takes a number, even if it is no partition for this
+/// program; the third and the fourth one of a link only if they lie inside of it.
 fn read_chain(
     source: &(impl Source + ?Sized),
-    sector: u64,
-    base: u64,
+    extended: &MbrEntry,
+    mut number: u32,
     disk: u32,
     table: &mut Table,
-) {
-    let mut number = 5;
-    let mut at = base;
+) -> u32 {
+    let (base, end) = (extended.first, extended.first + extended.sectors);
+    let (mut at, mut room) = (base, extended.sectors);
     let mut seen = HashSet::new();
     while seen.len() < CHAIN && seen.insert(at) {
-        let Some(block) = fetch(source, at.saturating_mul(sector), 512) else {
+        let Some(block) = fetch(source, at.saturating_mul(table.sector_size), 512) else {
             break;
         };
         if block.le16(510) != 0xaa55 {
             break;
         }
-        let entries = [entry(&block, 0), entry(&block, 1)];
-        let logical =
-            |entry: &&MbrEntry| entry.used() && !entry.extended() && entry.kind != PROTECTIVE;
-        if let Some(entry) = entries.iter().find(logical) {
+        let entries = [0, 1, 2, 3].map(|index| entry(&block, index));
+        for (index, entry) in entries.iter().enumerate() {
             let first = at + entry.first;
-            table
-                .partitions
-                .push(partition(*entry, first, number, sector, disk));
+            let is_inside = entry.first + entry.sectors <= room
+                && (base..=end).contains(&(first + entry.sectors));
+            if entry.sectors == 0 || entry.extended() || index >= 2 && !is_inside {
+                continue;
+            }
+            if number as usize > MOST {
+                return number;
+            }
+            if entry.used() && entry.kind != PROTECTIVE {
+                let found = partition(*entry, first, number, table.sector_size, disk);
+                table.partitions.push(found);
+            }
             number += 1;
         }
-        match entries
-            .iter()
-            .find(|entry| entry.used() && entry.extended())
-        {
-            Some(next) => at = base + next.first,
-            None => return,
+        let mut links = entries.iter().filter(|entry| entry.used());
+        match links.find(|entry| entry.extended()) {
+            Some(next) => (at, room) = (base + next.first, next.sectors),
+            None => return number,
         }
     }
     table
         .warnings
         .push("the chain of logical partitions is damaged".to_owned());
+    number
 }
 
 fn partition(entry: MbrEntry, first: u64, number: u32, sector: u64, disk: u32) -> Partition {
@@ -261,9 +271,36 @@ mod tests {
     fn a_protective_entry_in_the_chain_is_no_partition() {
         let mut image = disk();
         put(&mut image, 100, 0, PROTECTIVE, 1, 9);
-        let table = read(image.as_slice()).unwrap();
-        let numbers: Vec<u32> = table.partitions.iter().map(|p| p.number).collect();
-        assert_eq!(numbers, [2, 4, 5]);
+        assert_eq!(numbers(&image), [2, 4, 6]);
+    }
+
+    fn numbers(image: &[u8]) -> Vec<u32> {
+        let table = read(image).unwrap();
+        table.partitions.iter().map(|p| p.number).collect()
+    }
+
+    /// What Linux makes of such tables.
+    #[test]
+    fn odd_chains_are_numbered_as_by_linux() {
+        // An entry without a type, two partitions in one link, and more that lie inside or not.
+        let mut image = disk();
+        put(&mut image, 100, 0, 0, 1, 9);
+        assert_eq!(numbers(&image), [2, 4, 6]);
+        let mut image = disk();
+        put(&mut image, 150, 1, 0x83, 20, 8);
+        put(&mut image, 150, 2, 0x83, 30, 8);
+        put(&mut image, 150, 3, 0x83, 40, 11);
+        assert_eq!(numbers(&image), [2, 4, 5, 6, 7, 8]);
+        // A second chain.
+        let mut image = disk();
+        put(&mut image, 0, 2, 0x0f, 40, 30);
+        put(&mut image, 40, 0, 0x83, 1, 5);
+        assert_eq!(numbers(&image), [2, 3, 4, 5, 6, 7]);
+        let starts: Vec<u64> = read(image.as_slice()).unwrap().partitions[3..]
+            .iter()
+            .map(|p| p.start / 512)
+            .collect();
+        assert_eq!(starts, [41, 101, 152]);
     }
 
     #[test]
