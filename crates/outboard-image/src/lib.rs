@@ -9,6 +9,7 @@
 
 mod block;
 pub mod btrfs;
+mod crc;
 mod fault;
 pub mod hfsplus;
 pub mod integrity;

@@ -94,6 +94,8 @@ pub struct StackNode {
     /// Details of the layer: "LUKS2 aes-xts-plain64".
     pub details: String,
     pub device: BlockDevice,
+    /// The device to mount in its place, if a copy of it is mounted.
+    stand_in: Option<BlockDevice>,
     /// Bytes.
     pub size: u64,
     pub probe: Option<Probe>,
@@ -116,6 +118,11 @@ impl StackNode {
             true => ErrorKind::Incomplete,
             false => ErrorKind::Damaged,
         }
+    }
+
+    /// The device to mount.
+    pub fn mountable(&self) -> &BlockDevice {
+        self.stand_in.as_ref().unwrap_or(&self.device)
     }
 
     /// Whether a probe has found this in it.
@@ -257,6 +264,7 @@ impl Stack {
             sort: DISK,
             details: table.map_or(String::new(), |table| table.kind.name().to_owned()),
             device: disk.device(None).map_err(failed)?,
+            stand_in: None,
             size: image.size(),
             probe: image.whole.clone().filter(|_| table.is_none()),
             locked: false,
@@ -288,6 +296,7 @@ impl Stack {
                 sort: PARTITION,
                 details: String::new(),
                 device,
+                stand_in: None,
                 size: partition.size,
                 probe,
                 locked: false,
@@ -318,6 +327,7 @@ impl Stack {
             sort,
             details,
             device,
+            stand_in: None,
             size,
             probe: probed.ok().flatten(),
             locked: false,

@@ -35,9 +35,10 @@ pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
 }
 
 /// The selector of a volume with a name of its own. A number is the name of a partition, `@` ends a
-/// selector, and `:/` ends the image: a selector has none of them.
+/// selector, `:/` ends the image, and `/` is in the name of each logical volume: a selector has
+/// none of them.
 pub(super) fn selector_of(name: &str) -> String {
-    let name = name.replace('@', "-").replace(":/", "-");
+    let name = name.replace(":/", "-").replace(['@', '/'], "-");
     match name.bytes().all(|byte| byte.is_ascii_digit()) {
         true => format!("md{name}"),
         false => name,

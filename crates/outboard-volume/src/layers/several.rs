@@ -4,10 +4,14 @@
 //!
 //! The kernel tells devices apart by the UUID of the file system and their number in it alone.
 //! Devices that are copies of each other, and devices that the others went on without, never reach
-//! it.
+//! it. Where it knows another copy of the whole file system, one that is only read gets another
+//! UUID: in memory, by overlays over its devices.
 
+use super::overlay::overlay;
 use super::{Context, Stack};
-use outboard_image::btrfs::BtrfsMember;
+use crate::uuid;
+use outboard::BlockDevice;
+use outboard_image::btrfs::{superblock_with_uuid, BtrfsMember, SUPERBLOCK};
 use outboard_sandbox::error::{reason, warn, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::cmp::Ordering;
@@ -102,13 +106,64 @@ fn twice(stack: &Stack, devices: &Devices) -> Option<String> {
 const ADVICE: &str = "use each copy in a command of its own, or give one another UUID with \
                       btrfstune -u";
 
-fn register(stack: &mut Stack, context: &mut Context, devices: &Devices) -> Result<()> {
+/// The identity of a device for the kernel.
+fn key(member: &BtrfsMember) -> (String, u64) {
+    (member.file_system.clone(), member.number)
+}
+
+/// Whether the kernel knows a copy of these devices.
+fn has_copy(stack: &Stack, context: &Context, devices: &Devices) -> bool {
+    devices.iter().any(|(node, member)| {
+        let known = context.registered.get(&key(member));
+        known.is_some_and(|known| *known != stack.name(*node))
+    })
+}
+
+/// A device with the contents of this one, but for another UUID of the file system: one for all of
+/// its devices in this stack. `None`: the superblock cannot be changed.
+fn stand_in(
+    stack: &Stack,
+    context: &Context,
+    node: usize,
+    member: &BtrfsMember,
+) -> io::Result<Option<BlockDevice>> {
+    let device = &stack.nodes()[node].device;
+    let name = format!("{}\0{}", member.file_system, stack.number);
+    let uuid = uuid::hash(name.as_bytes()).to_be_bytes();
+    let Some(superblock) = superblock_with_uuid(&device.source()?, uuid)? else {
+        return Ok(None);
+    };
+    let mapping = stack.mapping_name(&format!("-{node}"));
+    let made = overlay(context.kernel, &mapping, device)?;
+    made.open_as(true)?.write_all_at(&superblock, SUPERBLOCK)?;
+    Ok(Some(made))
+}
+
+/// Makes the kernel take a file system that is only read for another one than its copy.
+fn set_apart(stack: &mut Stack, context: &Context, devices: &Devices) -> Result<()> {
     for (node, member) in devices {
-        let shown = stack.name(*node);
-        let key = (member.file_system.clone(), member.number);
-        let registered = context.kernel.register_btrfs(&stack.nodes()[*node].device);
+        if stack.nodes()[*node].stand_in.is_none() {
+            let made = stand_in(stack, context, *node, member).map_err(|error| {
+                Error::failed(format!("cannot use {}", stack.name(*node)), &error)
+            })?;
+            stack.node_mut(*node).stand_in = made;
+        }
+    }
+    Ok(())
+}
+
+fn register(stack: &mut Stack, context: &mut Context, devices: &Devices) -> Result<()> {
+    if context.read_only && has_copy(stack, context, devices) {
+        set_apart(stack, context, devices)?;
+    }
+    for (node, member) in devices {
+        let (shown, key) = (stack.name(*node), key(member));
+        let node = &stack.nodes()[*node];
+        let registered = context.kernel.register_btrfs(node.mountable());
         registered.map_err(|error| refused(&shown, context.registered.get(&key), &error))?;
-        context.registered.insert(key, shown);
+        if node.stand_in.is_none() {
+            context.registered.insert(key, shown);
+        }
     }
     let Some((first, _)) = devices.first() else {
         return Ok(());

@@ -323,7 +323,8 @@ impl Session {
         }
         let options = options.join(",");
         let uuid = self.uuid_of_new(shown, origin, &found.device, probed, write)?;
-        let mount = self.mount_device(shown, &found.device, probed, &options, write, || None)?;
+        let device = found.mountable();
+        let mount = self.mount_device(shown, device, probed, &options, write, || None)?;
         let mut mounted = MountedDevice::new(shown.to_owned(), origin, mount);
         mounted.uuid = uuid;
         Ok(self.add_mount(mounted))
