@@ -205,6 +205,7 @@ pub(crate) fn recognise<'a>(source: &(dyn Source + 'a)) -> Option<Probe> {
         old::affs,
         old::minix,
         old::qnx4,
+        containers::disk_label,
         containers::dmg,
     ];
     let mut found = probers.iter().find_map(|prober| prober(source))?;

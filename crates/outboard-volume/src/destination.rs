@@ -123,8 +123,8 @@ pub enum Overwrite {
 
 impl Overwrite {
     /// Kinds of archives, and of compressed ones, that tar makes.
-    const BY_TAR: [&str; 9] = [
-        "tar", "gzip", "xz", "zstd", "bzip2", "lz4", "lzip", "lzop", "compress",
+    const BY_TAR: [&str; 10] = [
+        "tar", "gzip", "xz", "zstd", "bzip2", "lz4", "lzip", "lzma", "lzop", "compress",
     ];
 
     /// Everything with --force, else plain files.

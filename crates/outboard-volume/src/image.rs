@@ -458,7 +458,14 @@ fn unusable(shown: &str, probe: &Probe) -> Option<String> {
         "wim" => convert(format!(
             "unpack it with wimapply {shown} DIRECTORY (package wimtools)"
         )),
-        "rar" | "cab" | "xar" | "ar" => convert("unpack it first".to_owned()),
+        "rar" | "cab" | "xar" | "ar" | "rpm" | "lha" => convert("unpack it first".to_owned()),
+        "btrfs-stream" => convert(format!(
+            "restore it into a mounted btrfs with btrfs receive -f {shown} DIRECTORY"
+        )),
+        "partclone" | "partimage" | "ntfsclone" | "vma" | "ciso" | "sparseimage" | "ubi"
+        | "ubifs" | "jffs2" => {
+            convert("restore or convert it with the program that made it".to_owned())
+        }
         "E01" => convert(format!(
             "convert it with ewfexport -t NEW -f raw {shown} (package \
              ewf-tools)"
@@ -466,9 +473,8 @@ fn unusable(shown: &str, probe: &Probe) -> Option<String> {
         "dmg" => convert(format!(
             "convert it with dmg2img {shown} NEW (package dmg2img)"
         )),
-        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "lzip" | "lzop" | "compress" | "zip" | "7z" => {
-            convert("decompress it first".to_owned())
-        }
+        "gzip" | "xz" | "zstd" | "bzip2" | "lz4" | "lzip" | "lzop" | "lzma" | "lrzip"
+        | "compress" | "zip" | "7z" => convert("decompress it first".to_owned()),
         _ if probe.class == Class::Wrapped => convert(format!(
             "convert it with qemu-img convert -O raw {shown} NEW"
         )),

@@ -45,6 +45,20 @@ const FORMATS: &[(&str, &[u8])] = &[
     ("bochs", b"Bochs Virtual HD Image"),
     ("cloop", b"#!/bin/sh\n#V2.0 Format\n"),
     ("dmg", b"encrcdsa"),
+    ("ubi", b"UBI#"),
+    ("ubifs", b"\x31\x18\x10\x06"),
+    ("jffs2", b"\x85\x19\x01\xe0"),
+    ("jffs2", b"\x85\x19\x02\xe0"),
+    ("jffs2", b"\x85\x19\x03\x20"),
+    ("sparseimage", b"sprs\0\0\0\x03"),
+    ("partclone", b"partclone-image"),
+    ("partimage", b"PaRtImAgE-VoLuMe"),
+    ("ntfsclone", b"\0ntfsclone-image"),
+    ("btrfs-stream", b"btrfs-stream\0"),
+    ("vma", b"VMA\0"),
+    ("ciso", b"CISO"),
+    ("rpm", b"\xed\xab\xee\xdb"),
+    ("lrzip", b"LRZI"),
     ("cpio", b"070701"),
     ("cpio", b"070702"),
     ("cpio", b"070707"),
@@ -53,8 +67,7 @@ const FORMATS: &[(&str, &[u8])] = &[
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
 /// Most frames to skip before the first one with data.
 const MOST_SKIPPED: usize = 64;
-/// Offset of "ustar" in the header of a tar's first member, and bytes of a header.
-const TAR_MAGIC: usize = 257;
+/// Bytes of the header of a tar's member.
 const TAR_HEADER: usize = 512;
 /// Bytes of the trailer of a disk image of Mac OS.
 const DMG_TRAILER: u64 = 512;
@@ -78,7 +91,42 @@ fn format_of(start: &Block) -> Option<&'static str> {
     }
     let mut formats = FORMATS.iter();
     let found = formats.find(|(_, magic)| start.has(0, magic));
-    found.map(|(kind, _)| *kind)
+    found
+        .map(|(kind, _)| *kind)
+        .or_else(|| format_by_header(start))
+}
+
+/// Formats whose magic number is too short to tell them alone.
+fn format_by_header(start: &Block) -> Option<&'static str> {
+    let dictionary = start.le32(1);
+    let length = start.le64(5);
+    let is_lzma = start.byte(0) == 0x5d
+        && dictionary.is_power_of_two()
+        && dictionary >= 4096
+        && (length == u64::MAX || length < 1 << 40);
+    let is_lha = start.has(2, b"-lh") && start.byte(6) == b'-';
+    let found = [
+        (is_lzma, "lzma"),
+        (is_lha, "lha"),
+        (is_binary_cpio(start, Block::le16), "cpio"),
+        (is_binary_cpio(start, Block::be16), "cpio"),
+    ];
+    found
+        .into_iter()
+        .find(|(yes, _)| *yes)
+        .map(|(_, kind)| kind)
+}
+
+/// The oldest format of cpio: a header of words in the order of the machine, and the name.
+fn is_binary_cpio(start: &Block, word: fn(&Block, usize) -> u16) -> bool {
+    let kinds = [0o04, 0o10, 0o12, 0o02, 0o06, 0o01, 0o14];
+    let (mode, links, name) = (word(start, 6), word(start, 12), word(start, 20));
+    let is_end = mode == 0 && start.has(26, b"TRAILER!!!\0");
+    word(start, 0) == 0o070707
+        && (kinds.contains(&(mode >> 12)) || is_end)
+        && links > 0
+        && (2..=4096).contains(&name)
+        && start.byte(26) != 0
 }
 
 /// Whether this is the header of a frame that decoders of zstd and lz4 skip.
@@ -112,14 +160,13 @@ fn tar_sum(header: &Block) -> u32 {
     sum(0, 148) + 8 * u32::from(b' ') + sum(156, TAR_HEADER - 156)
 }
 
-/// A tar archive, recognised by magic number and checksum: any boot sector may contain the five
-/// letters alone.
+/// A tar archive, recognised by the checksum of its first member: the oldest form has no magic
+/// number, and any boot sector may contain "ustar".
 pub(super) fn tar(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let header = fetch(source, 0, TAR_HEADER)?;
     let digits = header.text(148, 8)?;
     let sum = u32::from_str_radix(digits.trim(), 8).ok()?;
-    (header.has(TAR_MAGIC, b"ustar") && sum == tar_sum(&header))
-        .then(|| Probe::new(Class::Wrapped, "tar"))
+    (header.byte(0) != 0 && sum == tar_sum(&header)).then(|| Probe::new(Class::Wrapped, "tar"))
 }
 
 /// A disk image of Mac OS, recognised by its trailer. A raw disk may have such a trailer, too, so
@@ -208,6 +255,33 @@ pub(super) fn firmware_raid(source: &(impl Source + ?Sized)) -> Option<Probe> {
         (true, _) => "isw_raid_member",
         (_, true) => "ddf_raid_member",
         _ => return None,
+    };
+    Some(Probe::new(Class::Container, kind))
+}
+
+/// Tables of other systems, and a GPT that no MBR announces: this program reads none of them.
+pub(super) fn disk_label(source: &(impl Source + ?Sized)) -> Option<Probe> {
+    let block = fetch(source, 0, 512)?;
+    let words = || (0..512).step_by(2).map(|at| block.be16(at));
+    let longs = || (0..512).step_by(4).map(|at| block.be32(at));
+    let is_sun = block.be16(508) == 0xdabe && words().fold(0, |sum, word| sum ^ word) == 0;
+    let is_sgi = block.be32(0) == 0x0be5_a941 && longs().fold(0, u32::wrapping_add) == 0;
+    let has = |offset: u64, magic: &[u8]| {
+        let found = fetch(source, offset, magic.len());
+        found.is_some_and(|found| found.has(0, magic))
+    };
+    let bsd = 0x8256_4557u32.to_le_bytes();
+    let is_bsd = |&at: &u64| has(at, &bsd) && has(at + 132, &bsd);
+    let is_gpt = |&sector: &u64| has(sector, b"EFI PART");
+    let kind = match () {
+        () if is_sun => "Sun disk label",
+        () if is_sgi => "SGI disk label",
+        () if [64, 128, 512].iter().any(is_bsd) => "BSD disk label",
+        () if (0..16).any(|sector| has(sector * 512, b"RDSK\0\0")) => "Amiga disk label",
+        () if block.le16(510) != 0xaa55 && [512, 4096].iter().any(is_gpt) => {
+            "GPT without a protective MBR"
+        }
+        () => return None,
     };
     Some(Probe::new(Class::Container, kind))
 }

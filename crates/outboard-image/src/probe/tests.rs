@@ -252,6 +252,37 @@ fn adfs_needs_more_than_a_sum_of_one_byte() {
     }
 }
 
+/// Disks are recognised, so that they are protected, though nothing here reads their tables.
+#[test]
+fn tables_of_other_systems() {
+    let bsd = 0x8256_4557u32.to_le_bytes();
+    let rest = 0u32.wrapping_sub(0x0be5_a941).to_be_bytes();
+    let disks = [
+        (
+            "Sun disk label",
+            vec![(0, &[0xda, 0xbe][..]), (508, &[0xda, 0xbe])],
+        ),
+        (
+            "SGI disk label",
+            vec![(0, &[0x0b, 0xe5, 0xa9, 0x41][..]), (4, &rest)],
+        ),
+        ("BSD disk label", vec![(512, &bsd[..]), (512 + 132, &bsd)]),
+        ("Amiga disk label", vec![(1024, &b"RDSK\0\0"[..])]),
+        (
+            "GPT without a protective MBR",
+            vec![(4096, &b"EFI PART"[..])],
+        ),
+    ];
+    for (kind, parts) in disks {
+        let disk = image(1 << 16, &parts);
+        let found = probe(disk.as_slice()).unwrap().unwrap();
+        assert_eq!((found.kind, found.class), (kind, Class::Container));
+        let mut other = disk.clone();
+        other[parts.last().unwrap().0] ^= 1;
+        assert!(probe(other.as_slice()).unwrap().is_none(), "{kind}");
+    }
+}
+
 /// Bytes that only look like an archive at their place of a magic number.
 #[test]
 fn a_tar_has_a_checksum() {

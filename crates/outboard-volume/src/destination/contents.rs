@@ -10,9 +10,26 @@ use std::io::{self, Read};
 /// Files up to this size are read whole to detect their type.
 const SMALL: u64 = 128 << 10;
 /// Formats that hold files. The program opens none of them as an image.
-const ARCHIVES: [&str; 14] = [
-    "tar", "cpio", "zip", "7z", "rar", "cab", "xar", "ar", "bzip2", "lz4", "lzip", "lzop",
-    "compress", "wim",
+const ARCHIVES: [&str; 19] = [
+    "tar",
+    "cpio",
+    "zip",
+    "7z",
+    "rar",
+    "cab",
+    "xar",
+    "ar",
+    "rpm",
+    "lha",
+    "bzip2",
+    "lz4",
+    "lzip",
+    "lzop",
+    "lzma",
+    "lrzip",
+    "compress",
+    "wim",
+    "btrfs-stream",
 ];
 /// Formats that the program opens as images: what is in them decides.
 const COMPRESSED: [&str; 3] = ["gzip", "xz", "zstd"];
@@ -145,6 +162,10 @@ mod tests {
         assert_eq!(found(&[0; 4096]), None);
     }
 
+    /// The file `hi`, as cpio packs it without options.
+    const OLD_CPIO: &[u8] =
+        b"\xc7\x71\x01\x08\x05\0\xa4\x81\0\0\0\0\x01\0\0\0\x23\x69\x01\0\x03\0\0\0\x02\0hi\0";
+
     #[test]
     fn formats_of_disks_and_archives_are_known() {
         let disk = |kind: &str| Some(Found::Disk(kind.to_owned()));
@@ -155,6 +176,16 @@ mod tests {
             (b"AFF10\x0d\x0a\0", disk("AFF")),
             (b"BZh91AY&SY", Some(Found::Archive("bzip2"))),
             (b"Rar!\x1a\x07\0", Some(Found::Archive("rar"))),
+            (b"partclone-image\0", disk("partclone")),
+            (b"\xed\xab\xee\xdb\x03", Some(Found::Archive("rpm"))),
+            (b"\x24\xbe-lh5-", Some(Found::Archive("lha"))),
+            (
+                b"\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff",
+                Some(Found::Archive("lzma")),
+            ),
+            (b"\x5d\0\0\x80\x01\xff\xff\xff\xff\xff\xff\xff\xff", None),
+            (OLD_CPIO, Some(Found::Archive("cpio"))),
+            (b"\xc7\x71 words", None),
             (b"\x1f\x8b\x08", Some(Found::Archive("gzip"))),
             (b"BZhang writes", None),
             (b"", None),
