@@ -254,6 +254,24 @@ def test_output_full(image):
     assert done.returncode == 1 and b"no space" in done.stderr.lower(), done.stderr
 
 
+def test_messages_that_cannot_be_printed(work):
+    """A command does all its work, and ends as it does where they can be printed."""
+    disk = images.make(f"{work}/disk.img", "vfat")
+    for name in ("links", "file"):
+        os.mkdir(f"{work}/{name}")
+    for number in range(3):
+        os.symlink("x", f"{work}/links/{number}")
+    words = ("cp", "-r", f"{work}/links", f"{work}/file", f"{disk}:/")
+    read, gone = os.pipe()
+    os.close(read)
+    with open("/dev/full", "w", encoding="ascii") as full, open(gone, "wb") as closed:
+        for stderr in (full, closed):
+            done = subprocess.run(program.command(*words), stderr=stderr, timeout=60, check=False)
+            assert done.returncode == 1
+            assert sorted(good("ls", f"{disk}:/").out.split()) == ["file", "links"]
+            good("rm", "-r", f"{disk}:/links", f"{disk}:/file")
+
+
 def test_closed_pipe(work):
     """`outboard cat ... | head -1` ends, quickly and quietly."""
     tree = f"{work}/tree"

@@ -5,6 +5,7 @@
 
 use crate::failure::{self, ErrorKind};
 use crate::format;
+use crate::stderr;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -102,9 +103,7 @@ pub(crate) fn forget() {
 /// Prints how many failures of each reason were not printed.
 pub fn print_rest() {
     let lines = rest(&mut tallies());
-    for line in lines {
-        eprintln!("outboard: {}", format::message(&line));
-    }
+    lines.iter().for_each(|line| stderr::print(line));
 }
 
 #[cfg(test)]

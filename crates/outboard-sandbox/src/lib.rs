@@ -22,6 +22,7 @@ pub mod interrupt;
 pub mod notes;
 pub mod reported;
 pub mod sandbox;
+mod stderr;
 pub mod tool;
 
 pub use sandbox::{HostAccess, Sandbox};

@@ -8,6 +8,7 @@ use crate::bounded::{self, FailureReason};
 use crate::failure::{ErrorKind, Failure};
 use crate::format;
 use crate::notes::Notes;
+use crate::stderr;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
@@ -153,16 +154,11 @@ fn note(message: &str) -> bool {
     notes.is_some()
 }
 
-/// Prints a message on standard error. No control character reaches a terminal.
-fn show(message: &str) {
-    eprintln!("outboard: {}", format::message(message));
-}
-
 /// Reports a note or a warning.
 pub fn warn(message: impl Display) {
     let message = message.to_string();
     if !note(&message) {
-        show(&message);
+        stderr::print(&message);
         keep(|kept| &mut kept.warnings, message);
     }
 }
@@ -172,7 +168,7 @@ pub fn report(failure: impl Into<Reported>) {
     let failure = failure.into();
     if !note(&failure.message) {
         if bounded::admits(failure.reason()) {
-            show(&failure.message);
+            stderr::print(&failure.message);
         }
         keep(|kept| &mut kept.failures, failure);
     }

@@ -53,7 +53,13 @@ const KEPT: usize = 1 << 20;
 /// without the tool's name before them: `*` is any text.
 const CHATTER: &[(&str, &[&str])] = &[
     ("debugfs", &["debugfs 1.* (*)"]),
-    ("resize2fs", &["resize2fs 1.* (*)"]),
+    (
+        "resize2fs",
+        &[
+            "resize2fs 1.* (*)",
+            "The filesystem is already * blocks long.  Nothing to do!",
+        ],
+    ),
     (
         "mke2fs",
         &["ext2fs_check_if_mount: * while determining whether * is mounted."],
