@@ -386,3 +386,29 @@ def test_members_below_a_folded_directory(work):
             clashes=[[f"{image}:/dir/two", "Dir"], [f"{image}:/OLD/four", "old"]])
     listed = good("find", f"{image}:/", "-type", "f", "-printf", "%P ").out.split()
     assert sorted(listed) == ["Dir/one", "Old/three"]
+
+
+def pack_links(path, *members):
+    """An archive of files, and of hard links: those have a target in place of a text."""
+    with tarfile.open(path, "w") as stream:
+        for name, text, *link in members:
+            info = tarfile.TarInfo(name)
+            if link:
+                info.type, info.linkname = tarfile.LNKTYPE, link[0]
+            info.size = len(text)
+            stream.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["ext4", "jfs"])
+def test_a_hard_link_to_a_member_that_was_refused(work, kind):
+    """It must not become one to the file that has the other member's name."""
+    image = folding(work, kind)
+    archive = pack_links(f"{work}/links.tar", (UPPER, "one"), (LOWER, "two"),
+                         ("wrong", "", LOWER), ("right", "", UPPER))
+    told = bad("tar-in", f"{image}:/old", archive)
+    lines = told.err.splitlines()
+    assert len(lines) == 2 and LOWER in lines[0], str(told)
+    assert f"link to {LOWER}: that name means another file" in lines[1], str(told)
+    assert sorted(good("ls", f"{image}:/old").out.split()) == [UPPER, "right"]
+    assert contents(image, "/old", "right") == ["one"]

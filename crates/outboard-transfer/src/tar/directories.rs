@@ -8,6 +8,7 @@
 use super::flights::Identity;
 use crate::made::{Claim, MadeNames, Origin};
 use outboard::Fd;
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -44,6 +45,14 @@ impl ExtractedDirectory {
     pub fn claim<'a>(&'a self, name: &'a CStr) -> Claim<'a> {
         let origin = Origin::Directory(Arc::clone(&self.path));
         self.made.claim(name, origin)
+    }
+
+    /// Fails if the file of this name is one that a member of another name has made.
+    pub fn check_own_name(&self, name: &CStr) -> io::Result<()> {
+        self.claim(name).check_existing(&self.fd).map_err(|_| {
+            let text = "that name means another file here".to_owned();
+            Failure::new(ErrorKind::AlreadyExists, text).into()
+        })
     }
 
     fn open(&self, name: &CStr) -> io::Result<Fd> {
@@ -312,22 +321,14 @@ impl Directories {
         self.enter_new(&claim, parent, path)
     }
 
-    /// The directory that an earlier member created. `None`: a later member has taken its name.
-    pub fn again(&self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Fd>>> {
-        let known = match path.is_empty() {
-            true => Some(&self.root),
-            false => self.known.get(path),
-        };
-        if let Some(directory) = known {
-            let same = directory.identity == identity;
-            return Ok(same.then(|| Arc::clone(&directory.fd)));
-        }
-        match self.open(path) {
+    /// The directory that an earlier member created. `None`: a later member has taken its name. No
+    /// thread writes any more. Its path may be longer than a call takes: it is walked name by name.
+    pub fn again(&mut self, path: &[u8], identity: Identity) -> io::Result<Option<Arc<Fd>>> {
+        match self.existing(path, &mut |_| ()) {
             Err(error) if is_other(&error) => Ok(None),
             found => {
                 let found = found?;
-                let same = self::identity(&found)? == identity;
-                Ok(same.then(|| Arc::new(found)))
+                Ok((found.identity == identity).then(|| Arc::clone(&found.fd)))
             }
         }
     }
@@ -354,15 +355,42 @@ mod tests {
         let mut directories = Directories::new(here.open_at(&name, FLAGS, 0).unwrap()).unwrap();
         let made = directories.make(b"a", false, &mut |_| ()).unwrap();
         directories.forget();
-        let again = |directories: &Directories| directories.again(b"a", made.identity);
-        assert!(again(&directories).unwrap().is_some());
+        let again = |directories: &mut Directories| {
+            directories.forget();
+            directories.again(b"a", made.identity)
+        };
+        assert!(again(&mut directories).unwrap().is_some());
         std::fs::remove_dir(path.join("a")).unwrap();
-        assert!(again(&directories).is_err());
+        assert!(again(&mut directories).is_err());
         std::fs::write(path.join("a"), b"a later member").unwrap();
-        assert!(again(&directories).unwrap().is_none());
+        assert!(again(&mut directories).unwrap().is_none());
         let inside = directories.existing(b"b/c", &mut |_| ());
         assert!(inside.is_err() && !path.join("b").exists());
         std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// So deep that directories are closed, and that no call takes the path as a whole.
+    #[test]
+    fn deep_directories_are_found_again() {
+        System::Host.raise_file_limit(4096).unwrap();
+        let work = tempfile::tempdir().unwrap();
+        let here = Fd::working_directory(&System::Host);
+        let name = CString::new(work.path().as_os_str().as_bytes()).unwrap();
+        let mut directories = Directories::new(here.open_at(&name, FLAGS, 0).unwrap()).unwrap();
+        let path = b"/deep".repeat(3 * OPEN / 2);
+        let mut made = Vec::new();
+        for depth in (1..=3 * OPEN / 2).step_by(OPEN / 4) {
+            let path = &path[1..5 * depth];
+            let directory = directories.make(path, false, &mut |_| ()).unwrap();
+            made.push((path, directory.identity));
+        }
+        assert!(made
+            .iter()
+            .any(|(path, _)| path.len() > libc::PATH_MAX as usize));
+        for (path, identity) in made {
+            assert!(directories.again(path, identity).unwrap().is_some());
+        }
+        assert!(directories.known.len() <= OPEN);
     }
 
     #[test]

@@ -307,6 +307,7 @@ impl Extraction<'_> {
             .and_then(|directory| {
                 self.settle(Some((&directory, &old_name)));
                 let stat = directory.fd.stat_at(&old_name, flags)?;
+                directory.check_own_name(&old_name)?;
                 Ok((directory, stat))
             })
             .map_err(|error| {
@@ -460,7 +461,10 @@ impl Extraction<'_> {
 
     fn finish_directories(&mut self) {
         let report = self.maker.report;
-        for (identity, later) in self.pending.take() {
+        let mut pending: Vec<_> = self.pending.take().into_iter().collect();
+        // Neighbours follow each other, so that the open directories serve them.
+        pending.sort_by(|(_, one), (_, other)| other.path.cmp(&one.path));
+        for (identity, later) in pending {
             let shown = || self.maker.shown(&later.path);
             let again = self.directories.again(&later.path, identity);
             let found = again.and_then(|directory| match directory {
