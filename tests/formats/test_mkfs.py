@@ -309,6 +309,32 @@ def test_a_file_that_cramfs_cuts_is_a_failure(work):
     bad("mkfs", "cramfs", f"{work}/x", "--from", f"{work}/tree", mentions=["truncated"])
 
 
+LONG = 200 * "n" + 55 * "m"
+
+
+@pytest.mark.parametrize("kind, names", [("iso9660", [LONG]), ("romfs", [LONG, "large"]),
+                                         ("cramfs", [LONG, "large"])])
+def test_what_a_packer_cannot_store_is_named(work, kind, names):
+    """Names that Linux cuts, and sizes that the tool cuts, though it ends with success."""
+    need(kind)
+    tree = small_tree(work)
+    for name in names:
+        host.sparse_file(f"{tree}/{name}", (4 << 30) + 1 if name == "large" else 1)
+    told = bad("mkfs", kind, f"{work}/x", "--from", tree)
+    for name in names:
+        assert f"cannot pack {tree}/{name}: " in told.err, str(told)
+    os.remove(f"{tree}/{names[-1]}")
+    if len(names) == 1:
+        good("mkfs", kind, f"{work}/y", "--from", tree)
+
+
+@pytest.mark.needs("mksquashfs")
+def test_an_image_in_the_tree_that_is_packed(work):
+    tree = small_tree(work)
+    assert not good("mkfs", "squashfs", f"{tree}/x", "--from", tree).err
+    assert not good("mkfs", "squashfs", "x", "--force", "--from", ".", cwd=tree).err
+
+
 @pytest.mark.needs("mkfs.cramfs")
 def test_cramfs_packs_more_than_it_guesses(work):
     """The tool doubts that trees above 272 MB fit, however well they compress."""

@@ -3,6 +3,7 @@
 
 use super::estimate::{round_up, Storing, TreeSize};
 use super::makers::{FileSystemMaker, FillMethod, Reproducible};
+use super::packed::PackedImage;
 use super::target::ImageTarget;
 use super::{ext, fat, host_tree, iso, losses, ContentSource, MkfsArgs, Wish};
 use crate::commands::{progress, uses_image};
@@ -26,6 +27,7 @@ use outboard_volume::uuid;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// How often `--fit` tries a larger size.
 const TRIES: u32 = 12;
@@ -497,6 +499,7 @@ impl<'a> Making<'a> {
             host_tree::check_paths(tree.as_ref(), self.maker.tool.name, interrupt.clone())?;
         }
         scratch.clear(0)?;
+        let started = SystemTime::now();
         let mut made = match self.call(session, scratch, None, &[]) {
             Err(error) => {
                 if let Some(source) = &self.source {
@@ -511,7 +514,17 @@ impl<'a> Making<'a> {
         }
         if let Some(source) = &self.source {
             let tree = source.directory()?;
-            if !losses::tell(tree.as_ref(), self.maker, self.time, interrupt)? {
+            let kept = losses::tell(tree.as_ref(), self.maker, self.time, interrupt)?;
+            let packed = PackedImage {
+                top: tree.as_ref(),
+                maker: self.maker,
+                private: scratch.directory(),
+                image: scratch.path(),
+                started,
+            };
+            // The tool's own options may leave out files.
+            let compares = self.options.options.is_empty();
+            if !kept || compares && !packed.is_complete(session)? {
                 made = Copied::Some;
             }
         }

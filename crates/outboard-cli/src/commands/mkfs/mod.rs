@@ -15,6 +15,7 @@ mod iso;
 mod losses;
 mod makers;
 mod making;
+mod packed;
 mod target;
 
 use crate::commands::check_file_name;
