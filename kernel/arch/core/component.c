@@ -9,9 +9,11 @@
 #include <linux/types.h>
 #include <linux/kdev_t.h>
 #include <linux/kmod.h>
+#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/stat.h>
 #include <linux/string.h>
 #include <linux/syscalls.h>
@@ -33,11 +35,9 @@ struct ob_load {
 	const char *parameters;
 	long result;
 	bool unattended;		/* nobody waits: the request frees itself */
+	bool lacked_memory;		/* it, or one that it needed, failed for that */
 	char name[MODULE_NAME_LEN];
 };
-
-/* Components that found no memory. */
-static atomic_t ob_loads_without_memory;
 
 static long ob_insert(const void *image, u64 size, const char *parameters)
 {
@@ -106,42 +106,87 @@ static long ob_load_by_name(const char *name, const char *parameters)
 	}
 	if (loaded)
 		return 0;
-	if (first == -ENOMEM)
-		atomic_inc(&ob_loads_without_memory);
 	return first ? first : -ENOENT;
 }
 
-/* Linux forgets why a component was not loaded, and takes the file system for unknown. */
-static long ob_explain_unknown(long result, int before)
-{
-	bool no_memory = atomic_read(&ob_loads_without_memory) != before;
+/*
+ * Linux forgets why a component was not loaded, and takes the file system for unknown. So each task
+ * that may ask for components is in a list, which notes if one found no memory. Not in struct
+ * thread_struct, on which all of Linux depends.
+ */
+struct ob_asker {
+	struct list_head list;
+	struct task_struct *task;
+	bool lacked_memory;
+};
 
-	return result == -ENODEV && no_memory ? -ENOMEM : result;
+static LIST_HEAD(ob_askers);
+static DEFINE_SPINLOCK(ob_askers_lock);
+
+static void ob_asker_begin(struct ob_asker *asker)
+{
+	asker->task = current;
+	asker->lacked_memory = false;
+	guard(spinlock)(&ob_askers_lock);
+	list_add(&asker->list, &ob_askers);
+}
+
+static bool ob_asker_end(struct ob_asker *asker)
+{
+	guard(spinlock)(&ob_askers_lock);
+	list_del(&asker->list);
+	return asker->lacked_memory;
+}
+
+/* A component that the calling task has asked for found no memory. */
+static void ob_asker_note(void)
+{
+	struct ob_asker *asker;
+
+	guard(spinlock)(&ob_askers_lock);
+	list_for_each_entry(asker, &ob_askers, list)
+		if (asker->task == current)
+			asker->lacked_memory = true;
+}
+
+static long ob_explain_unknown(long result, bool lacked_memory)
+{
+	return result == -ENODEV && lacked_memory ? -ENOMEM : result;
 }
 
 long ob_sys_mount(char __user *source, char __user *directory, char __user *type,
 		  unsigned long flags, void __user *data)
 {
-	int before = atomic_read(&ob_loads_without_memory);
+	struct ob_asker asker;
+	long result;
 
-	return ob_explain_unknown(sys_mount(source, directory, type, flags, data), before);
+	ob_asker_begin(&asker);
+	result = sys_mount(source, directory, type, flags, data);
+	return ob_explain_unknown(result, ob_asker_end(&asker));
 }
 
 long ob_sys_fsopen(const char __user *type, unsigned int flags)
 {
-	int before = atomic_read(&ob_loads_without_memory);
+	struct ob_asker asker;
+	long result;
 
-	return ob_explain_unknown(sys_fsopen(type, flags), before);
+	ob_asker_begin(&asker);
+	result = sys_fsopen(type, flags);
+	return ob_explain_unknown(result, ob_asker_end(&asker));
 }
 
 static void ob_load_work(struct work_struct *work)
 {
 	struct ob_load *load = container_of(work, struct ob_load, work);
+	struct ob_asker asker;
 
+	ob_asker_begin(&asker);
 	if (load->image)
 		load->result = ob_insert(load->image, load->size, load->parameters);
 	else
 		load->result = ob_load_by_name(load->name, load->parameters);
+	load->lacked_memory = ob_asker_end(&asker) && load->result;
+	load->lacked_memory |= load->result == -ENOMEM;
 	if (load->unattended)
 		kfree(load);
 }
@@ -152,6 +197,8 @@ static long ob_load_and_wait(struct ob_load *load)
 	queue_work(system_unbound_wq, &load->work);
 	flush_work(&load->work);
 	destroy_work_on_stack(&load->work);
+	if (load->lacked_memory)
+		ob_asker_note();
 	return load->result;
 }
 
