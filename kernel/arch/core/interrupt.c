@@ -11,6 +11,7 @@
 #include <asm/irq_regs.h>
 #include "delay.h"
 #include "irq.h"
+#include "time.h"
 #include "vcpu.h"
 
 /*
@@ -53,8 +54,10 @@ static void ob_wake_evicted(struct ob_vcpu *vcpu)
 
 static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 {
-	if (bits & OB_PENDING_TIMER && vcpu->clock.event_handler)
+	if (bits & OB_PENDING_TIMER && vcpu->clock.event_handler) {
 		vcpu->clock.event_handler(&vcpu->clock);
+		ob_wall_clock_watch();
+	}
 	if (bits & OB_PENDING_RESCHEDULE)
 		scheduler_ipi();
 	if (IS_ENABLED(CONFIG_SMP) && bits & OB_PENDING_CALL)

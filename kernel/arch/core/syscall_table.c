@@ -9,6 +9,7 @@
  * Dodge sched_getaffinity, sched_setaffinity: vCPUs that come up late are waited for.
  * Dodge read, readv, pread64, preadv, preadv2, write, writev, pwrite64, pwritev, pwritev2: direct
  * I/O with a buffer outside of the client window goes through pages of the kernel.
+ * Dodge clock_gettime, gettimeofday, time: the clock is compared with the host's first.
  */
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -18,6 +19,7 @@
 #include "direct.h"
 #include "futex.h"
 #include "signal.h"
+#include "time.h"
 
 /* Calls that only x86 itself implements. */
 #define sys_arch_prctl sys_ni_syscall
@@ -65,6 +67,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[0 ... __NR_syscalls - 1] = (ob_syscall_function)sys_ni_syscall,
 #include <asm/syscall_table_64.h>
 	[__NR_brk] = (ob_syscall_function)ob_sys_brk,
+	[__NR_clock_gettime] = (ob_syscall_function)ob_sys_clock_gettime,
 	[__NR_clone] = (ob_syscall_function)ob_sys_refused,
 	[__NR_clone3] = (ob_syscall_function)ob_sys_refused,
 	[__NR_execve] = (ob_syscall_function)ob_sys_refused,
@@ -73,6 +76,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
+	[__NR_gettimeofday] = (ob_syscall_function)ob_sys_gettimeofday,
 	/*
 	 * Dodge membarrier: clients run on processors that the kernel cannot reach; the host's own
 	 * call is the right one.
@@ -82,6 +86,7 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_rt_sigaction] = (ob_syscall_function)ob_sys_rt_sigaction,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
+	[__NR_time] = (ob_syscall_function)ob_sys_time,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
 #ifdef CONFIG_MODULES
 	/* Dodge fsopen, mount: a file system that finds no memory is not an unknown one. */

@@ -10,11 +10,13 @@
 #include <linux/mutex.h>
 #include <linux/sched/clock.h>
 #include <linux/smp.h>
+#include <linux/syscalls.h>
 #include <linux/timekeeping.h>
 #include <linux/timex.h>
 #include <linux/workqueue.h>
 #include "delay.h"
 #include "snapshot.h"
+#include "time.h"
 #include "vcpu.h"
 
 /* In nanoseconds. A kernel from a snapshot goes on from the time at which it was saved. */
@@ -125,12 +127,15 @@ void ob_renew_wall_clock(void)
 
 /*
  * This clock goes on at the pace of the host's monotonic one. So it does not learn that the host's
- * wall clock was set, or that the host slept. From time to time it is compared with that.
+ * wall clock was set, or that the host slept. It is compared with that when a client asks for the
+ * time, and now and then after a timer interrupt. Nothing wakes an idle kernel for that.
  */
-#define OB_WALL_CLOCK_PERIOD (20 * HZ)
 
-static void ob_wall_clock_check(struct work_struct *work);
-static DECLARE_DELAYED_WORK(ob_wall_clock_work, ob_wall_clock_check);
+/* Between two comparisons: for clients, and after timer interrupts. In nanoseconds. */
+#define OB_COMPARE_FOR_CLIENTS (NSEC_PER_SEC / HZ)
+#define OB_COMPARE (20ULL * NSEC_PER_SEC)
+
+static u64 ob_wall_clock_compared;	/* when, of our clock */
 
 static bool ob_wall_clock_differs(void)
 {
@@ -139,23 +144,57 @@ static bool ob_wall_clock_differs(void)
 	return host + TICK_NSEC < before || host > ktime_get_real_ns() + TICK_NSEC;
 }
 
-static void ob_wall_clock_check(struct work_struct *work)
+/* A clock that a client has set is not looked at any more. */
+static void ob_wall_clock_compare(void)
 {
 	guard(mutex)(&ob_clock_lock);
-	/* A clock that a client has set is not looked at any more. */
-	if (ob_clock_is_own)
-		return;
-	if (ob_wall_clock_differs())
+	WRITE_ONCE(ob_wall_clock_compared, ob_clock());
+	if (!ob_clock_is_own && ob_wall_clock_differs())
 		ob_renew_wall_clock();
-	schedule_delayed_work(&ob_wall_clock_work, OB_WALL_CLOCK_PERIOD);
 }
 
-static int __init ob_wall_clock_watch(void)
+static bool ob_wall_clock_is_due(u64 pause)
 {
-	schedule_delayed_work(&ob_wall_clock_work, OB_WALL_CLOCK_PERIOD);
-	return 0;
+	return !READ_ONCE(ob_clock_is_own) &&
+	       ob_clock() - READ_ONCE(ob_wall_clock_compared) >= pause;
 }
-late_initcall(ob_wall_clock_watch);
+
+static void ob_wall_clock_work_run(struct work_struct *work)
+{
+	ob_wall_clock_compare();
+}
+static DECLARE_WORK(ob_wall_clock_work, ob_wall_clock_work_run);
+
+void ob_wall_clock_watch(void)
+{
+	if (system_state == SYSTEM_RUNNING && ob_wall_clock_is_due(OB_COMPARE))
+		schedule_work(&ob_wall_clock_work);
+}
+
+static void ob_wall_clock_follow(void)
+{
+	if (ob_wall_clock_is_due(OB_COMPARE_FOR_CLIENTS))
+		ob_wall_clock_compare();
+}
+
+long ob_sys_clock_gettime(clockid_t clock, struct __kernel_timespec __user *time)
+{
+	if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI)
+		ob_wall_clock_follow();
+	return sys_clock_gettime(clock, time);
+}
+
+long ob_sys_gettimeofday(struct __kernel_old_timeval __user *time, struct timezone __user *zone)
+{
+	ob_wall_clock_follow();
+	return sys_gettimeofday(time, zone);
+}
+
+long ob_sys_time(__kernel_old_time_t __user *time)
+{
+	ob_wall_clock_follow();
+	return sys_time(time);
+}
 
 /* Notifies the service thread only if it would sleep too long. */
 static int ob_timer_set(unsigned long delta, struct clock_event_device *clock)
@@ -212,6 +251,7 @@ void ob_timer_start(void)
 void __init time_init(void)
 {
 	lpj_fine = NSEC_PER_SEC / HZ;
+	ob_wall_clock_compared = ob_clock();
 	__clocksource_register(&ob_clocksource);
 	ob_timer_start();
 }
