@@ -293,7 +293,7 @@ static unsigned int on_panic(void *argument, const char *text, size_t length)
 
 	if (instance->contains_panic) {
 		ob_instance_set_state(instance, OB_INSTANCE_PANICKED);
-		ob_instance_attach(instance, NULL);
+		ob_instance_close(instance);
 		rest |= OB_PLATFORM_PANIC_STAY;
 	}
 	if (instance->panic)
@@ -314,18 +314,36 @@ static uint32_t next_boot(void)
 	return boot > UINT32_MAX ? 0 : (uint32_t)boot;
 }
 
-/* Releases everything of a kernel that has stopped, or never ran. */
-static void clean_up(struct ob_instance *instance)
+/*
+ * Leaves a kernel whose threads may go on for ever. The platform's signal handlers stay: kernel
+ * code takes faults. The program's function for the log is not called any more.
+ */
+static void abandon(struct ob_instance *instance)
 {
-	bool is_stuck;
+	ob_instance_close(instance);
+	ob_log_leave(&instance->log);
+	ob_instance_set_state(instance, OB_INSTANCE_STUCK);
+}
 
-	ob_instance_attach(instance, NULL);
-	ob_platform_stop(instance->host);
-	is_stuck = instance->image->upcalls->free() || ob_platform_has_left_behind(instance->host);
-	is_stuck |= !ob_net_halted(instance, is_stuck);
+/*
+ * Releases everything of a kernel that has stopped, or never ran. `halted`: as the kernel's halt
+ * stored it.
+ */
+static void clean_up(struct ob_instance *instance, int halted)
+{
+	bool is_stuck = halted == OB_HALTED_IN_USE || ob_platform_has_left_behind(instance->host);
+
+	ob_instance_close(instance);
 	/* DHCP clients log. */
-	ob_log_close(&instance->log);
+	is_stuck |= !ob_net_halted(instance, is_stuck);
 	if (is_stuck) {
+		abandon(instance);
+		return;
+	}
+	ob_log_close(&instance->log);
+	ob_platform_stop(instance->host);
+	ob_instance_attach(instance, NULL);
+	if (instance->image->upcalls->free()) {
 		ob_instance_set_state(instance, OB_INSTANCE_STUCK);
 		return;
 	}
@@ -334,13 +352,6 @@ static void clean_up(struct ob_instance *instance)
 		instance->image = NULL;
 	}
 	ob_instance_set_state(instance, OB_INSTANCE_EMPTY);
-}
-
-/* Gives up a kernel that runs and cannot be halted. */
-static void abandon(struct ob_instance *instance)
-{
-	ob_instance_attach(instance, NULL);
-	ob_instance_set_state(instance, OB_INSTANCE_STUCK);
 }
 
 static int start_kernel(struct ob_instance *instance, uint64_t wanted,
@@ -364,7 +375,7 @@ static int start_kernel(struct ob_instance *instance, uint64_t wanted,
 			    parameters->components ? parameters->components : "");
 	}
 	if (halted || halt_error == -ENODEV)
-		clean_up(instance);
+		clean_up(instance, halted);
 	else
 		abandon(instance);
 	if (halted)
@@ -496,7 +507,7 @@ int ob_halt_on(struct ob_instance *instance)
 	if (!halted)
 		return error;
 	pthread_mutex_lock(&instance->mutex);
-	clean_up(instance);
+	clean_up(instance, halted);
 	pthread_mutex_unlock(&instance->mutex);
 	return error;
 }

@@ -60,6 +60,8 @@ static inline void ob_instance_set_state(struct ob_instance *instance,
 
 /* kernel.c: directs calls to that kernel. NULL: calls fail with -ENODEV. */
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls);
+/* The same as with NULL, but threads may still run the kernel's code: faults of it are its own. */
+void ob_instance_close(struct ob_instance *instance);
 
 /* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */
 #define ob_upcall(instance, name) __atomic_load_n(&(instance)->upcalls.name, __ATOMIC_ACQUIRE)

@@ -102,6 +102,11 @@ static __attribute__((used)) void make_gate(void)
 	__atomic_store_n(&instance->upcalls.name,				\
 			 HAS(upcalls, name) ? upcalls->name : without_kernel.name, \
 			 __ATOMIC_RELEASE);
+#define IS_FAULT(name) (offsetof(struct ob_upcalls, name) == offsetof(struct ob_upcalls, fault))
+#define CLOSE(name)								\
+	if (!IS_FAULT(name))							\
+		__atomic_store_n(&instance->upcalls.name, without_kernel.name,	\
+				 __ATOMIC_RELEASE);
 void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *upcalls)
 {
 	if (!upcalls)
@@ -109,4 +114,9 @@ void ob_instance_attach(struct ob_instance *instance, const struct ob_upcalls *u
 	__atomic_store_n(&instance->upcalls.version_magic, upcalls->version_magic,
 			 __ATOMIC_RELEASE);
 	OB_UPCALLS(ATTACH)
+}
+
+void ob_instance_close(struct ob_instance *instance)
+{
+	OB_UPCALLS(CLOSE)
 }

@@ -382,7 +382,7 @@ int ob_lease_start(struct ob_lease_client *client, unsigned int seconds, bool is
 bool ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind)
 {
 	struct ob_lease_client *client = interface->clients[kind];
-	uint64_t end = ob_patience_end();
+	struct ob_patience patience = ob_patience_begin();
 	int task;
 
 	if (!client)
@@ -391,7 +391,7 @@ bool ob_lease_stop(struct ob_net_interface *interface, enum ob_lease_kind kind)
 	task = __atomic_load_n(&client->task, __ATOMIC_SEQ_CST);
 	/* -EAGAIN: too many interrupts at once, which the kernel soon works off. */
 	while (task && ob_interrupt_on(client->instance, task) == -EAGAIN &&
-	       ob_milliseconds() < end)
+	       !ob_patience_is_over(&patience))
 		sched_yield();
 	interface->clients[kind] = NULL;
 	if (!ob_platform_thread_join(client->instance->host, client->thread))

@@ -100,6 +100,13 @@ void ob_log_close(struct ob_log *log)
 	log->file = -1;
 }
 
+void ob_log_leave(struct ob_log *log)
+{
+	if (log->write == ob_log_to_stderr)
+		report_lost(OB_PLATFORM_STANDARD_ERROR, "", &lost_on_stderr);
+	__atomic_store_n(&log->level, OB_LOG_NOTHING, __ATOMIC_RELAXED);
+}
+
 /*
  * It is no error if the file cannot be opened: the program may have other rights than the test that
  * wants the warnings.
@@ -130,6 +137,6 @@ void ob_log_line(void *argument, int level, const char *line, uint64_t length)
 
 	if (log->file >= 0 && level <= LEVEL_OF_FILE)
 		write_or_count(log->file, log->process, line, length, &log->lost);
-	if (level <= log->level)
+	if (level <= __atomic_load_n(&log->level, __ATOMIC_RELAXED))
 		log->write(log->context, level, line, length);
 }

@@ -39,6 +39,12 @@ int ob_log_configure(struct ob_log *log, int level, const struct ob_config *conf
 /* Reports lines that were lost and not reported yet. Closes the file. */
 void ob_log_close(struct ob_log *log);
 
+/*
+ * The program gets no more lines, though threads may write some. The file stays open: its number
+ * must not be another file's while a thread uses it.
+ */
+void ob_log_leave(struct ob_log *log);
+
 /* Receives a line from the platform (an ob_platform_log). `log`: a struct ob_log. */
 void ob_log_line(void *log, int level, const char *line, uint64_t length);
 

@@ -501,14 +501,14 @@ static struct ob_net_interface *find_idle(const struct ob_instance *instance)
 
 bool ob_net_halted(struct ob_instance *instance, bool is_stuck)
 {
-	uint64_t end = is_stuck ? 0 : ob_patience_end();
+	struct ob_patience patience = ob_patience_begin();
 	struct ob_net_interface *interface;
 	bool all = true;
 
 	pthread_mutex_lock(&instance->net.mutex);
-	/* Their calls of the kernel fail now. */
-	while (is_any_busy(instance) &&
-	       ob_condition_wait_until(&instance->net.idle, &instance->net.mutex, end))
+	/* Their calls of the kernel fail now, unless the halt has left a thread in there. */
+	while (!is_stuck && is_any_busy(instance) &&
+	       ob_condition_wait_patiently(&instance->net.idle, &instance->net.mutex, &patience))
 		;
 	while ((interface = find_idle(instance))) {
 		unlink_interface(instance, interface);

@@ -7,13 +7,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <outboard/patience.h>
+
 /* As pthread_cond_wait(), but no cancellation point. */
 void ob_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
 
-/* The same, until a time of ob_milliseconds(). False: the time is over. */
-bool ob_condition_wait_until(pthread_cond_t *condition, pthread_mutex_t *mutex, uint64_t end);
+/* A wait for what may never come: OB_PATIENCE. */
+struct ob_patience ob_patience_begin(void);
+bool ob_patience_is_over(struct ob_patience *patience);
 
-/* When a wait that begins now for what may never come ends: OB_PATIENCE. */
-uint64_t ob_patience_end(void);
+/* As ob_condition_wait(), for a step of the wait. False: the wait is over. */
+bool ob_condition_wait_patiently(pthread_cond_t *condition, pthread_mutex_t *mutex,
+				 struct ob_patience *patience);
 
 #endif

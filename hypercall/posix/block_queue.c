@@ -163,7 +163,7 @@ static void work(void *pointer)
 /* A worker that a disk holds up stays, for later requests if there are any. */
 static void stop_workers(struct ob_host *host)
 {
-	uint64_t end = ob_posix_patience_begin(host);
+	struct ob_patience patience = ob_posix_patience_begin(host);
 
 	/* A worker starts others before this point, or not at all. */
 	pthread_mutex_lock(&host->queue.start_mutex);
@@ -173,7 +173,7 @@ static void stop_workers(struct ob_host *host)
 	while (host->queue.worker_count)
 		if (!ob_posix_thread_join_until(host,
 						host->queue.workers[--host->queue.worker_count],
-						end))
+						&patience))
 			ob_posix_leave_behind(host);
 	host->queue.stopping = false;
 }

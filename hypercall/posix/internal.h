@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <outboard/gate.h>
+#include <outboard/patience.h>
 #include <outboard/platform.h>
 
 #include "host.h"
@@ -42,10 +43,11 @@ void ob_posix_blocked_signals(sigset_t *set);
  * thread.c: waits for things that may never come. A wait that ends without them tells
  * ob_posix_leave_behind(), and frees nothing that they use.
  */
-uint64_t ob_posix_patience_begin(struct ob_host *host);
-bool ob_posix_patience_is_over(struct ob_host *host, uint64_t end);
-/* As ob_host_thread_join(). False: the thread has not ended at `end`, and goes on. */
-bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t end);
+struct ob_patience ob_posix_patience_begin(struct ob_host *host);
+bool ob_posix_patience_is_over(struct ob_host *host, struct ob_patience *patience);
+/* As ob_host_thread_join(). False: the patience is over, and the thread goes on. */
+bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread,
+				struct ob_patience *patience);
 void ob_posix_leave_behind(struct ob_host *host);
 
 /* console.c */

@@ -114,32 +114,32 @@ void ob_host_thread_join(struct ob_host *host, uint64_t thread)
 	pthread_setcancelstate(before, NULL);
 }
 
-uint64_t ob_posix_patience_begin(struct ob_host *host)
+struct ob_patience ob_posix_patience_begin(struct ob_host *host)
 {
-	return ob_host_clock_monotonic(host) + OB_PATIENCE;
+	return ob_patience_of(ob_host_clock_monotonic(host), OB_PATIENCE);
 }
 
-bool ob_posix_patience_is_over(struct ob_host *host, uint64_t end)
+bool ob_posix_patience_is_over(struct ob_host *host, struct ob_patience *patience)
 {
-	return ob_host_clock_monotonic(host) >= end;
+	return ob_patience_ends(patience, ob_host_clock_monotonic(host));
 }
 
 /*
- * Somebody may set the wall clock, which the C library's call goes by: then it is called again. Not
- * pthread_clockjoin_np(): gcc 12's thread sanitizer takes a thread that it joins for a leak.
+ * Somebody may set the wall clock, which the C library's call goes by: then one step is shorter or
+ * longer. Not pthread_clockjoin_np(): gcc 12's thread sanitizer takes a thread that it joins for a
+ * leak.
  */
-bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t end)
+bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, struct ob_patience *patience)
 {
-	uint64_t now, until;
+	uint64_t until;
 	int before, error;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	do {
-		now = ob_host_clock_monotonic(host);
-		until = ob_host_clock_realtime(host) + (end > now ? end - now : 0);
+		until = ob_host_clock_realtime(host) + OB_PATIENCE_STEP;
 		error = pthread_timedjoin_np((pthread_t)thread, NULL, &(struct timespec){
 			(time_t)(until / 1000000000), (long)(until % 1000000000) });
-	} while (error && now < end);
+	} while (error && !ob_posix_patience_is_over(host, patience));
 	pthread_setcancelstate(before, NULL);
 	if (error)
 		pthread_detach((pthread_t)thread);
@@ -148,7 +148,9 @@ bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, uint64_t 
 
 bool ob_platform_thread_join(struct ob_host *host, uint64_t thread)
 {
-	return ob_posix_thread_join_until(host, thread, ob_posix_patience_begin(host));
+	struct ob_patience patience = ob_posix_patience_begin(host);
+
+	return ob_posix_thread_join_until(host, thread, &patience);
 }
 
 void ob_posix_leave_behind(struct ob_host *host)

@@ -214,12 +214,12 @@ int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bit
 static bool remove_entry(struct ob_host *host, struct ob_virtio_device *device)
 {
 	uint32_t place = device->number % OB_VIRTIO_DEVICES_MOST;
-	uint64_t end = ob_posix_patience_begin(host);
+	struct ob_patience patience = ob_posix_patience_begin(host);
 
 	__atomic_and_fetch(&host->virtio.polled, ~(1ull << place), __ATOMIC_RELAXED);
 	__atomic_store_n(&host->virtio.devices[place], NULL, __ATOMIC_SEQ_CST);
 	while (!lock(&host->virtio.in_poll[place])) {
-		if (ob_posix_patience_is_over(host, end))
+		if (ob_posix_patience_is_over(host, &patience))
 			return false;
 		ob_host_thread_yield(host);
 	}

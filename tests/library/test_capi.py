@@ -297,6 +297,15 @@ def test_halt_beside_a_stuck_call(work):
     run_library_program(work, "stuck_test", os.path.join(work, "stuck.ko"), f"hub:{work}/hub")
 
 
+def test_halt_beside_a_thread_that_faults(work):
+    modules.build(os.path.join(HERE, "faulting"), work)
+    run_library_program(work, "faulting_test", os.path.join(work, "faulting.ko"))
+
+
+def test_halt_of_a_process_that_was_stopped(work):
+    run_library_program(work, "stopped_test")
+
+
 def test_bad_pointers(work):
     run_library_program(work, "efault_test")
 

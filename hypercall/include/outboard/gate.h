@@ -54,12 +54,19 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
  */
 int ob_kernel_interrupt_call(int thread);
 
+enum ob_halted {
+	OB_HALTED_NOT,
+	OB_HALTED,
+	/* threads may run the kernel's code for ever: ob_kernel_free() fails */
+	OB_HALTED_IN_USE,
+};
+
 /*
  * Closes the files of the clients, unmounts, writes back, stops every vCPU and ends every thread of
  * the kernel. Calls of other threads, also blocked ones, end with -ENODEV. Returns 0; -EBUSY: a
  * file system could not be unmounted, and was synced; -EIO: a write to a disk of the block group
  * has failed (failed writes to other disks, such as those of PCI devices, are in the log only);
- * -ENODEV: no kernel runs. Sets `halted` to 1 if the kernel has ended. If not, the kernel goes on
+ * -ENODEV: no kernel runs. Stores one of enum ob_halted. Unless the kernel has ended, it goes on
  * unchanged, and the result is the reason. Blocks.
  */
 int ob_kernel_halt(int *halted);
@@ -69,13 +76,6 @@ int ob_kernel_halt(int *halted);
  * more. -EBUSY: threads are still in calls, so the memory stays, and the image's data with it.
  */
 int ob_kernel_free(void);
-
-/*
- * How long boot, halt, and the end of a device wait for a thread that may never come: it is
- * stopped, stuck, or busy for ever. After that, what they waited for is left behind. In
- * nanoseconds.
- */
-#define OB_PATIENCE (5ull * 1000 * 1000 * 1000)
 
 /*
  * Returns where the number of the boot is (`boot` of struct ob_boot_parameters): alone on one of

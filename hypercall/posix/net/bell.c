@@ -55,12 +55,12 @@ static uint64_t now(void)
 
 bool ob_bell_silence(struct ob_bell *bell, struct ob_host *host)
 {
-	uint64_t end = now() + OB_BELL_PATIENCE_NSEC;
+	struct ob_patience patience = ob_patience_of(now(), OB_BELL_PATIENCE_NSEC);
 	uint32_t never = 0;
 
 	__atomic_store_n(&bell->open, false, __ATOMIC_SEQ_CST);
 	while (users(bell)) {
-		if (now() >= end)
+		if (ob_patience_ends(&patience, now()))
 			return false;
 		ob_host_wait(host, &never, 0, TRY_NSEC);
 		if (users(bell))
@@ -84,13 +84,13 @@ static bool release_all(struct ob_bell *const bells[], unsigned int count)
 bool ob_bell_wait(struct ob_bell *const bells[], unsigned int count, struct ob_host *host,
 		  const uint32_t *word)
 {
-	uint64_t silent = now();
+	struct ob_patience patience = ob_patience_of(now(), 2 * OB_BELL_PATIENCE_NSEC);
 
 	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST)) {
 		ob_host_wait(host, word, 0, TRY_NSEC);
 		if (!release_all(bells, count))
-			silent = now();
-		else if (now() - silent >= 2 * OB_BELL_PATIENCE_NSEC)
+			patience = ob_patience_of(now(), 2 * OB_BELL_PATIENCE_NSEC);
+		else if (ob_patience_ends(&patience, now()))
 			return false;
 	}
 	return true;

@@ -179,12 +179,21 @@ static bool ob_is_filled(struct ob_fault *fault, bool by_kernel)
 	return known && ob_window_fault(fault, by_kernel);
 }
 
+/* Then calls fail. But threads may run kernel code, also after the halt. */
+static bool ob_has_no_clients(void)
+{
+	return READ_ONCE(ob_machine.stopping) ||
+	       READ_ONCE(ob_machine.panicking) == OB_PANIC_REPORTED;
+}
+
 int ob_kernel_fault(struct ob_fault *fault)
 {
 	bool by_kernel;
 
 	/* Nothing of ours is left, or this is a forked child, perhaps one that ran no hook. */
-	if (READ_ONCE(ob_machine.stopping) || !READ_ONCE(ob_boot))
+	if (READ_ONCE(ob_machine.gone) || !READ_ONCE(ob_boot))
+		return 0;
+	if (ob_has_no_clients() && !ob_is_kernel_code(fault->instruction))
 		return 0;
 	by_kernel = ob_is_by_kernel(fault);
 	if (ob_is_filled(fault, by_kernel))

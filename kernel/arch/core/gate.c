@@ -395,6 +395,7 @@ void ob_kernel_forked(void)
 {
 	ob_machine.halting = 1;
 	ob_machine.stopping = 1;
+	ob_machine.gone = 1;
 	ob_machine.ready = 0;
 	ob_unbind();
 }

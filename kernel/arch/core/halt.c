@@ -40,10 +40,8 @@
 #include "patience.h"
 #include "vcpu.h"
 
-/* In jiffies. */
-#define OB_HALT_PATIENCE (OB_PATIENCE / NSEC_PER_SEC * HZ)
-/* How long a mount may still be in use by something that is about to end. */
-#define OB_UNMOUNT_PATIENCE (2 * HZ)
+/* How long a mount may still be in use by something that is about to end. In nanoseconds. */
+#define OB_UNMOUNT_PATIENCE (2ULL * NSEC_PER_SEC)
 #define OB_MOUNTS_MAX 512
 
 static long ob_do(long number, long a, long b, long c, long d)
@@ -96,10 +94,10 @@ static unsigned int ob_disturb_clients(void)
 
 static unsigned int ob_quiesce_clients(void)
 {
-	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
+	struct ob_patience patience = ob_patience_begin(OB_PATIENCE);
 	unsigned int active;
 
-	while ((active = ob_disturb_clients()) && time_before(jiffies, deadline))
+	while ((active = ob_disturb_clients()) && !ob_patience_is_over(&patience))
 		schedule_timeout_uninterruptible(1);
 	return active;
 }
@@ -134,7 +132,7 @@ static bool ob_clients_remain(void)
 /* Ends the client tasks whose threads are out in host code: all, unless some are stuck. */
 static void ob_end_evicted(unsigned int stuck)
 {
-	unsigned long deadline = jiffies + OB_HALT_PATIENCE;
+	struct ob_patience patience = ob_patience_begin(OB_PATIENCE);
 	struct task_struct *task;
 	bool again;
 
@@ -148,7 +146,7 @@ static void ob_end_evicted(unsigned int stuck)
 			return;
 		ob_evict_all();
 		schedule_timeout_uninterruptible(1);
-	} while (time_before(jiffies, deadline));
+	} while (!ob_patience_is_over(&patience));
 }
 
 static void ob_run_exit_work(void)
@@ -330,15 +328,15 @@ static void ob_unmount_memory(void)
  */
 static int ob_unmount_all(void)
 {
-	unsigned long deadline = jiffies + OB_UNMOUNT_PATIENCE;
+	struct ob_patience patience = ob_patience_begin(OB_UNMOUNT_PATIENCE);
 	int failed;
 	long gone;
 
 	for (;;) {
 		gone = ob_unmount_pass(OB_UNMOUNT_ALL, &failed);
 		if (gone > 0)
-			deadline = jiffies + OB_UNMOUNT_PATIENCE;
-		else if (!failed || !time_before(jiffies, deadline))
+			patience = ob_patience_begin(OB_UNMOUNT_PATIENCE);
+		else if (!failed || ob_patience_is_over(&patience))
 			break;
 		else
 			schedule_timeout_uninterruptible(1);
@@ -424,7 +422,7 @@ void ob_thread_leaves(u32 *left)
  */
 static bool ob_leaves_in_time(struct ob_vcpu *vcpu, u32 *left)
 {
-	u64 end = ob_patience_begin();
+	struct ob_patience patience = ob_patience_begin(OB_PATIENCE);
 
 	for (;;) {
 		u64 holder = READ_ONCE(vcpu->bound_thread);
@@ -433,7 +431,7 @@ static bool ob_leaves_in_time(struct ob_vcpu *vcpu, u32 *left)
 			ob_host_wait(ob_host, left, 0, NSEC_PER_SEC / HZ);
 		if (READ_ONCE(*left))
 			return true;
-		if (ob_patience_is_over(end))
+		if (ob_patience_is_over(&patience))
 			return false;
 		if (holder)
 			ob_host_thread_interrupt(ob_host, holder);
@@ -482,7 +480,7 @@ int ob_kernel_halt(int *halted)
 	struct ob_halt halt = {};
 	int error = ob_enter();
 
-	*halted = 0;
+	*halted = OB_HALTED_NOT;
 	if (error)
 		return error;
 	if (xchg(&ob_machine.halting, 1)) {
@@ -499,7 +497,7 @@ int ob_kernel_halt(int *halted)
 	ob_stop_vcpus();
 	ob_memory_is_used = !ob_join_threads() || halt.stuck;
 	ob_drivers_close();
-	*halted = 1;
+	*halted = ob_memory_is_used ? OB_HALTED_IN_USE : OB_HALTED;
 	return halt.result;
 }
 
@@ -507,6 +505,7 @@ int ob_kernel_free(void)
 {
 	if (ob_memory_is_used)
 		return -EBUSY;
+	WRITE_ONCE(ob_machine.gone, 1);
 	ob_host_regions_release(ob_host);
 	return 0;
 }

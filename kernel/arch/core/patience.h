@@ -3,21 +3,19 @@
 #ifndef OUTBOARD_CORE_PATIENCE_H
 #define OUTBOARD_CORE_PATIENCE_H
 
-#include <linux/minmax.h>
-#include <linux/time64.h>
 #include <linux/types.h>
-#include <outboard/gate.h>
+#include <outboard/hypercall.h>
+#include <outboard/patience.h>
 #include <asm/host.h>
 
-/* When a wait that begins now ends. */
-static inline u64 ob_patience_begin(void)
+static inline struct ob_patience ob_patience_begin(u64 nanoseconds)
 {
-	return ob_host_clock_monotonic(ob_host) + OB_PATIENCE;
+	return ob_patience_of(ob_host_clock_monotonic(ob_host), nanoseconds);
 }
 
-static inline bool ob_patience_is_over(u64 end)
+static inline bool ob_patience_is_over(struct ob_patience *patience)
 {
-	return ob_host_clock_monotonic(ob_host) >= end;
+	return ob_patience_ends(patience, ob_host_clock_monotonic(ob_host));
 }
 
 /*
@@ -29,13 +27,12 @@ static inline bool ob_patience_is_over(u64 end)
 /* Waits until the word has another value than `value`. False: it has not in that time. Blocks. */
 static inline bool ob_changes_in_time(u32 *word, u32 value, u64 nanoseconds)
 {
-	u64 end = ob_host_clock_monotonic(ob_host) + nanoseconds, now;
+	struct ob_patience patience = ob_patience_begin(nanoseconds);
 
 	while (READ_ONCE(*word) == value) {
-		now = ob_host_clock_monotonic(ob_host);
-		if (now >= end)
+		if (ob_patience_is_over(&patience))
 			return false;
-		ob_host_wait(ob_host, word, value, min(end - now, (u64)NSEC_PER_SEC));
+		ob_host_wait(ob_host, word, value, OB_PATIENCE_STEP);
 	}
 	return true;
 }

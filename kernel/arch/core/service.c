@@ -20,6 +20,7 @@
 #include <outboard/hypercall_snapshot.h>
 #include "delay.h"
 #include "host.h"
+#include "patience.h"
 #include "vcpu.h"
 
 /* After this many nanoseconds a pending bit is old: two ticks. */
@@ -249,11 +250,11 @@ int ob_service_start(struct ob_vcpu *vcpu)
  */
 void ob_service_start_now(struct ob_vcpu *vcpu)
 {
-	u64 end = ob_host_clock_monotonic(ob_host) + OB_START_PATIENCE;
+	struct ob_patience patience = ob_patience_begin(OB_START_PATIENCE);
 	u32 never = 0;
 
 	while (ob_service_make_once(vcpu)) {
-		if (ob_host_clock_monotonic(ob_host) >= end)
+		if (ob_patience_is_over(&patience))
 			panic("the host has no thread for the first vCPU");
 		ob_host_wait(ob_host, &never, never, OB_AGAIN_AFTER);
 	}

@@ -175,10 +175,10 @@ static int ob_snapshot_write(void)
  */
 static bool ob_take_first_vcpu(struct ob_vcpu *vcpu)
 {
-	u64 end = ob_patience_begin();
+	struct ob_patience patience = ob_patience_begin(OB_PATIENCE);
 
 	while (!ob_idle_take(vcpu)) {
-		if (ob_patience_is_over(end))
+		if (ob_patience_is_over(&patience))
 			return false;
 		ob_host_thread_yield(ob_host);
 	}

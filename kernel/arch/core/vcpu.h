@@ -173,6 +173,7 @@ struct ob_machine {
 	u32 ready;			/* word: system calls can be made */
 	u32 halting;
 	u32 stopping;
+	u32 gone;			/* the memory is released, or another process has it */
 	u32 panicking;			/* enum ob_panicking */
 	u32 booted;			/* 1 from the start of the only boot */
 	u32 vcpus;

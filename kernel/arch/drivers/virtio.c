@@ -426,10 +426,10 @@ static struct ob_virtio *ob_virtio_take(u32 number)
  */
 static bool ob_virtio_stops(struct ob_virtio *virtio)
 {
-	u64 end = ob_patience_begin() + 3 * OB_PATIENCE;
+	struct ob_patience patience = ob_patience_begin(4 * OB_PATIENCE);
 
 	while (ob_host_virtio_reset(ob_host, virtio->number) == -EAGAIN) {
-		if (ob_patience_is_over(end))
+		if (ob_patience_is_over(&patience))
 			return false;
 		msleep(OB_RESET_PAUSE);
 	}
