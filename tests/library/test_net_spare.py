@@ -67,3 +67,13 @@ def test_too_many(program, work):
     hub = os.path.join(work, "hub")
     with pytest.raises(AssertionError, match="spare_interfaces is 33: use 0 to 32"):
         run(program, "serve", hub, hub, LD_LIBRARY_PATH=LIBRARIES, SPARE_INTERFACES="33")
+
+
+def test_threads_of_vcpus_leave_the_heap_alone(work):
+    """While they make the interfaces, and save them."""
+    cache = os.path.join(work, "cache")
+    os.mkdir(cache, 0o700)
+    program = library_program(work, "heap_test.c", "client.c")
+    for expected in ("saved as", "started from"):
+        said = run(program, cache, f"hub:{work}/hub", LD_LIBRARY_PATH=LIBRARIES)
+        assert expected in said, said

@@ -614,7 +614,7 @@ int ob_host_virtio_poll(struct ob_host *host, const uint32_t *word, uint32_t bit
  * Makes a network device that leads nowhere, for an interface of a snapshot. It offers what a later
  * device offers that shall have this interface; the platform chooses of which kind. The kernel
  * closes it before the snapshot is saved. Returns its number. -ENODEV: the platform has no such
- * device. Does not block; a vCPU may be held.
+ * device. Never called with a vCPU held. Blocks.
  */
 int ob_host_virtio_spare(struct ob_host *host);
 

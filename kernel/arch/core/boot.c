@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "patience.h"
 #include "snapshot.h"
+#include "spare.h"
 #include "vcpu.h"
 
 struct ob_layout ob_layout __ro_after_init;
@@ -127,8 +128,12 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 			      !ob_machine.ram_is_pinned;
 	ob_machine.boot_time = ob_clock();
 	error = ob_layout_reserve(info, ob_machine.memory) ?:
-		ob_kasan_setup() ?:
-		ob_boot_first_vcpu();
+		ob_kasan_setup();
+	if (!error && ob_machine.snapshot)
+		ob_spares_open(ob_machine.spare_interfaces);
+	error = error ?: ob_boot_first_vcpu();
+	if (error)
+		ob_spares_close();
 	if (!error && ob_machine.snapshot)
 		error = ob_wait_for(&ob_machine.prepared) ?: ob_snapshot_take();
 	return error ?: ob_wait_for(&ob_machine.ready);
@@ -165,6 +170,7 @@ int ob_kernel_boot(const struct ob_boot_parameters *parameters)
 		return error;
 	}
 	if (error) {
+		WRITE_ONCE(ob_machine.gone, 1);
 		ob_host_regions_release(ob_host);
 		return error;
 	}

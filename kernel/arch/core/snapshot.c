@@ -38,6 +38,7 @@
 #include "driver.h"
 #include "patience.h"
 #include "snapshot.h"
+#include "spare.h"
 #include "vcpu.h"
 
 /* RAM at boot is much less. A kernel that has used more is not saved. */
@@ -213,6 +214,7 @@ int ob_snapshot_take(void)
 
 	/* No other thread uses the devices before the first call, even if the vCPU is busy. */
 	ob_drivers_park();
+	ob_spares_close();
 	ob_host_snapshot_end(ob_host, rests ? ob_snapshot_write() : -EBUSY);
 	ob_snapshot_end = 0;
 	if (rests)

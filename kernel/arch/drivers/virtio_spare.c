@@ -2,11 +2,13 @@
 /*
  * Spare network devices: a snapshot has their interfaces, so that a start need not make them.
  *
- *   made -> parked -> saved ... started -> used
+ *   open -> made -> parked -> saved ... started -> used
  *
  *   step     who                   what
- *   made     the leader            registers a device of the host, as for a program; no interface
- *                                  is up, so no queue has a buffer
+ *   open     the booting thread    has the host make a device, before a vCPU is up: that takes
+ *                                  memory and locks of the program
+ *   made     the leader            registers the device, as for a program; no interface is up, so
+ *                                  no queue has a buffer
  *   parked   the booting thread    closes the host's device; the driver keeps its queues
  *   used     a client              has added a device: the host gets the queues of a spare one,
  *                                  whose interface gets the MAC address of the new one
@@ -19,6 +21,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/virtio_net.h>
 #include "../core/driver.h"
+#include "../core/spare.h"
 #include "../core/vcpu.h"
 #include "virtio_device.h"
 
@@ -33,35 +36,26 @@ static void ob_read_config(u32 number, struct virtio_net_config *config)
 	ob_host_virtio_read(ob_host, number, 0, config, sizeof(*config));
 }
 
-static int ob_make_spare(void)
+static int ob_make_spare(u32 number)
 {
-	int number = ob_host_virtio_spare(ob_host);
 	struct ob_virtio_info info;
 	char name[IFNAMSIZ];
-	struct ob_virtio *virtio;
-	int error;
+	int error = ob_host_virtio_info(ob_host, number, &info);
 
-	if (number < 0)
-		return number;
-	error = ob_host_virtio_info(ob_host, number, &info);
 	if (error)
 		return error;
 	ob_read_config(number, &ob_spare_config);
-	virtio = ob_virtio_add(number, &info, name);
-	error = PTR_ERR_OR_ZERO(virtio);
-	/* No component has the driver: the host would keep the device for ever. */
-	if (error)
-		ob_host_virtio_close(ob_host, number);
-	return error;
+	return PTR_ERR_OR_ZERO(ob_virtio_add(number, &info, name));
 }
 
 static void ob_make_spares(void)
 {
-	u32 count = ob_machine.spare_interfaces;
+	unsigned int i;
 	int error = 0;
 
-	while (count-- && !error)
-		error = ob_make_spare();
+	for (i = 0; i < ob_spares.count && !error; i++)
+		error = ob_make_spare(ob_spares.numbers[i]);
+	error = error ?: ob_spares.error;
 	if (error)
 		pr_warn("a spare network interface cannot be made: error %d\n", error);
 }
@@ -71,7 +65,6 @@ static void ob_park_spares(void)
 	struct ob_virtio *virtio;
 
 	list_for_each_entry(virtio, &ob_virtios, list) {
-		ob_host_virtio_close(ob_host, virtio->number);
 		virtio->number = OB_VIRTIO_NONE;
 		ob_virtio_count(-1);
 	}
