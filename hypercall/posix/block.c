@@ -74,7 +74,8 @@ void ob_posix_block_forked(struct ob_host *host)
 	struct ob_disk *disk;
 
 	for (uint32_t number = 0; (disk = ob_disk_slot(host, number)); number++) {
-		if (disk->in_use && disk->fd >= 0)
+		/* Locked ones are in a list of their own. */
+		if (disk->in_use && disk->fd >= 0 && !disk->lock)
 			raw_close(disk->fd);
 		disk->in_use = false;
 	}

@@ -127,12 +127,14 @@ void ob_disk_unlock(struct ob_disk *disk)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* Does not free the locks: another thread of the parent may have been freeing one. */
+/*
+ * Closes the descriptors of all locked disks, also of one that another thread of the parent was
+ * opening or closing. Does not free the locks: that thread may have been freeing one.
+ */
 void ob_disk_locks_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	for (const struct ob_disk_lock *lock = first; lock; lock = lock->next)
-		if (!lock->in_use)
-			raw_close(lock->fd);
+		raw_close(lock->fd);
 	first = NULL;
 }

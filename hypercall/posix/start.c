@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "fork_owner.h"
 #include "internal.h"
 
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
@@ -41,6 +42,7 @@ static void forget_parent(struct ob_host *host)
 static void forked_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	ob_fork_owners_close();
 	ob_posix_hosts_forked();
 	ob_host_for_all(ob_platform_stop);
 	ob_host_for_all(forget_parent);

@@ -10,7 +10,7 @@
 
 #include "client.h"
 
-#define LOADS 20
+#define LOADS 5
 
 static bool has_ended;		/* atomic */
 

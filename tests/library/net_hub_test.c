@@ -506,6 +506,7 @@ static void leave_by_fork(unsigned int id)
 		wait_for_common(member, 1, 1);
 		_exit(0);
 	}
+	ob_fork_owners_close();
 	member->hub->operations->forked(member->hub);
 	sleep(4);
 	_exit(0);

@@ -8,6 +8,7 @@
  *	net_pcap_test full FILE		the file cannot grow beyond the limit of the process
  *	net_pcap_test behind FILE	the same, behind what the program has written there
  *	net_pcap_test used FILE		nothing is written into a file that is in use
+ *	net_pcap_test close FILE	the host reports only at the end that the disk is full
  *	net_pcap_test read FILE		counts the frames, or says what is wrong
  *	net_pcap_test damage FILE COUNT	reads COUNT variants of FILE with changed bytes
  */
@@ -16,11 +17,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -247,6 +251,47 @@ static void used(const char *path)
 	CHECK_EQUAL(read_all(path, check_frame, &problem), 0);
 }
 
+static bool close_fails;
+
+/*
+ * The platform's calls come here. File systems as NFS and FUSE report errors of writes late. Most
+ * calls have fewer words than are read here.
+ */
+__attribute__((no_sanitize_address, no_sanitize_thread)) long syscall(long number, ...)
+{
+	long words[6], result;
+	va_list arguments;
+
+	va_start(arguments, number);
+	for (int i = 0; i < 6; i++)
+		words[i] = va_arg(arguments, long);
+	va_end(arguments);
+	register long r10 __asm__("r10") = words[3];
+	register long r8 __asm__("r8") = words[4];
+	register long r9 __asm__("r9") = words[5];
+
+	__asm__ volatile("syscall" : "=a"(result)
+			 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10),
+			   "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	if (number == SYS_close && close_fails)
+		result = -ENOSPC;
+	if (result >= 0 || result < -4095)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static void late(const char *path)
+{
+	struct ob_net_capture *capture = open_capture(path);
+
+	for (uint32_t i = 0; i < 100; i++)
+		put_frame(capture, i);
+	close_fails = true;
+	ob_net_pcap_close(capture);
+}
+
 static void read_file(const char *path)
 {
 	const char *problem;
@@ -328,6 +373,8 @@ int main(int count, char **arguments)
 		behind(arguments[2]);
 	else if (!strcmp(arguments[1], "used"))
 		used(arguments[2]);
+	else if (!strcmp(arguments[1], "close"))
+		late(arguments[2]);
 	else if (!strcmp(arguments[1], "read"))
 		read_file(arguments[2]);
 	else

@@ -155,6 +155,11 @@ int ob_net_receive_rest(struct ob_net_port *port, unsigned int queue)
 	return 0;
 }
 
+size_t ob_net_receive_lacks(struct ob_net_port *port, unsigned int queue)
+{
+	return port->queues[queue].lacking;
+}
+
 int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct iovec *pieces,
 		   int count)
 {
@@ -163,6 +168,7 @@ int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct io
 
 	for (int i = 0; i < count; i++)
 		length += pieces[i].iov_len;
+	port->queues[queue].lacking = length;
 	if (!ob_net_receive_begin(port, queue, length, to))
 		return -ENOBUFS;
 	for (int i = 0; done < length; i++) {

@@ -24,6 +24,7 @@ struct port_queue {
 	unsigned int given;		/* buffers since the last begin */
 	struct iovec pieces[OB_NET_PIECES_MOST];
 	uint64_t frames, bytes, flushes, unflushed;
+	size_t lacking;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
 };

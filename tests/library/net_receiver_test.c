@@ -151,7 +151,7 @@ static void set_queue(struct driver *d, uint32_t index, uint16_t size, size_t of
 	CHECK_EQUAL(d->device->operations->queue(d->device, index, &queue), 0);
 }
 
-static void start(struct driver *d)
+static void start(struct driver *d, uint16_t buffers)
 {
 	memset(d->ram, 0, RINGS_BYTES);
 	d->seen = 0;
@@ -160,7 +160,7 @@ static void start(struct driver *d)
 	set_queue(d, 0, d->size, 0);
 	set_queue(d, 1, 8, 0x8000);
 	CHECK_EQUAL(d->device->operations->start(d->device, 0), 0);
-	for (uint16_t place = 0; place < places(d); place++)
+	for (uint16_t place = 0; place < buffers; place++)
 		offer(d, place);
 }
 
@@ -367,7 +367,7 @@ static void run_round(struct driver *d, uint32_t round)
 	static struct frame frame;
 
 	choose_driver(d, round);
-	start(d);
+	start(d, places(d));
 	for (int i = 0; i < 20; i++) {
 		bool is_honest = pick(2);
 
@@ -391,13 +391,48 @@ static void test_fragments(struct driver *d)
 	d->size = 64;
 	d->buffer = 2048;
 	d->is_split = false;
-	start(d);
+	start(d, places(d));
 	do
 		frame_make(&frame);
 	while (frame.is_tcp || !frame.header.gso_type);
 	frame.header.gso_type = VIRTIO_NET_HDR_GSO_UDP;
 	send(d, &frame, false);
 	CHECK_EQUAL(ob_net_port_dropped(d->port), before + 1);
+	CHECK_EQUAL(d->device->operations->reset(d->device), 0);
+}
+
+/*
+ * A driver that takes large frames of TCP, but none of UDP, has few buffers on offer. The parts of
+ * a frame need one each: one new buffer is enough for the next part.
+ */
+static void test_few_buffers(struct driver *d)
+{
+	static struct frame frame, got;
+	struct iovec pieces[] = { { &frame.header, OB_NET_HEADER_BYTES }, { frame.bytes, 0 } };
+	struct received received = { .sent = &frame };
+	uint16_t offered = 4;
+	int result;
+
+	d->features = BIT(MRG_RXBUF) | BIT(GUEST_CSUM) | BIT(GUEST_TSO4) | BIT(GUEST_TSO6);
+	d->size = 256;
+	d->buffer = 2048;
+	d->is_split = false;
+	start(d, offered);
+	do
+		frame_make(&frame);
+	while (frame.is_tcp || frame.header.gso_type != VIRTIO_NET_HDR_GSO_UDP_L4 ||
+	       frame.header.gso_size < 400 || frame.header.gso_size > 1400 ||
+	       frame.length < frame.payload + 8 * frame.header.gso_size);
+	pieces[1].iov_len = frame.length;
+	CHECK_EQUAL(ob_net_receive(d->port, 0, pieces, 2), 0);
+	while ((result = ob_net_receive_rest(d->port, 0)) == -ENOBUFS) {
+		offer(d, offered++);
+		CHECK(ob_net_receive_wait(d->port, 0, ob_net_receive_lacks(d->port, 0)));
+	}
+	CHECK_EQUAL(result, 1);
+	while (take_frame(d, &got))
+		frame_check_part(&received, got.bytes, got.length);
+	frame_check_all(&received);
 	CHECK_EQUAL(d->device->operations->reset(d->device), 0);
 }
 
@@ -408,6 +443,7 @@ int main(int count, char *words[])
 	CHECK_EQUAL(count, 2);
 	open_driver(&driver);
 	test_fragments(&driver);
+	test_few_buffers(&driver);
 	for (uint32_t round = 0; round < (uint32_t)atoi(words[1]); round++)
 		run_round(&driver, round);
 	CHECK(interrupts);

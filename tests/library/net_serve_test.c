@@ -3,7 +3,8 @@
  * Offers a hub to front-ends of vhost-user: net_serve_test HUB SOCKET
  *
  * Prints "ready" or the error, then the lines of the log, until standard input ends. At each "f" of
- * the input it forks, and checks that the child has none of the server's descriptors.
+ * the input it forks, checks that the child has none of the server's descriptors, and prints
+ * "forked".
  */
 #include <string.h>
 #include <sys/wait.h>
@@ -36,6 +37,7 @@ static void check_fork(int before)
 		_exit(descriptors() != before);
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK_EQUAL(status, 0);
+	say(say, "forked");
 }
 
 int main(int count, char *words[])

@@ -318,6 +318,7 @@ static void test_fork(void)
 		/* Only what belongs to the tap was closed. */
 		int before = dup(0);
 
+		ob_fork_owners_close();
 		tap->operations->forked(tap);
 		CHECK(dup(0) <= before);
 		_exit(0);

@@ -15,7 +15,8 @@ def build(directory, back_end, tests, sanitizer):
     """Tests with one back-end and the device that stands in for a kernel's."""
     sources = sorted(glob.glob(os.path.join(NET, f"{back_end}*.c")))
     sources += [*(os.path.join(NET, f"{name}.c") for name in ("deliver", "report")),
-                os.path.join(capi.PLATFORM, "descriptor.c")]
+                *(os.path.join(capi.PLATFORM, f"{name}.c") for name in
+                  ("descriptor", "fork_owner"))]
     return capi.compile_c(os.path.join(directory, "program"),
                           [*tests, "net_port.c", "net_host.c", *sources],
                           "-I", NET, "-I", capi.PLATFORM,

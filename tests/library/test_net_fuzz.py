@@ -31,7 +31,8 @@ def built_sender(tmp_path_factory):
     return capi.compile_c(str(tmp_path_factory.mktemp("fuzz") / "sender"),
                           ["net_fuzz_sender.c", "net_fuzz_frames.c", "net_port.c", "net_host.c",
                            *hub, os.path.join(NET, "deliver.c"),
-                           os.path.join(capi.PLATFORM, "descriptor.c")],
+                           os.path.join(capi.PLATFORM, "descriptor.c"),
+                           os.path.join(capi.PLATFORM, "fork_owner.c")],
                           "-I", NET, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 

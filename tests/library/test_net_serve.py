@@ -175,6 +175,28 @@ def test_fork(work, programs):
         assert added(programs, server) == "added"
 
 
+def test_fork_while_a_port_opens(work, programs):
+    """The server waits for the lock of the hub's file, which it has open already."""
+    with served(programs, work) as server, open(server.hub, "r+b") as hub:
+        lock = struct.pack("@hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1 << 32, 1, 0) + bytes(4)
+        fcntl.fcntl(hub, fcntl.F_OFD_SETLK, lock)
+        with socket.socket(socket.AF_UNIX) as front:
+            front.connect(server.path)
+            wait_until(lambda: is_open(server.process, server.hub), "the server opens the hub")
+            server.process.stdin.write("f")
+            server.process.stdin.flush()
+            assert server.line() == "forked"
+
+
+def is_open(process, path) -> bool:
+    directory = f"/proc/{process.pid}/fd"
+    for name in os.listdir(directory):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(os.path.join(directory, name)) == path:
+                return True
+    return False
+
+
 def added(programs, server) -> str:
     return run(programs["one"], "add", f"vhost-user:{server.path}", LD_LIBRARY_PATH=LIBRARIES,
                timeout=300).strip()

@@ -33,7 +33,7 @@ SOURCES = ["net_user_test.c", "net_port_tap.c", "net_port.c", "net_host.c",
            *sorted(glob.glob(f"{capi.PLATFORM}/net/user*.c")),
            *(f"{capi.PLATFORM}/net/{name}.c" for name in
              ("deliver", "pcap", "pcap_read", "pcap_write", "replay", "report", "ring")),
-           f"{capi.PLATFORM}/descriptor.c"]
+           f"{capi.PLATFORM}/descriptor.c", f"{capi.PLATFORM}/fork_owner.c"]
 INCLUDES = ["-I", capi.PLATFORM, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include")]
 
 def identify(value) -> str:
@@ -607,6 +607,11 @@ def test_capture_that_cannot_grow(work, kind):
 
 def test_capture_into_a_file_in_use(work):
     capi.run(pcap_program(work, "address"), "used", os.path.join(work, "capture"))
+
+
+def test_capture_that_cannot_be_closed(work):
+    output = capi.run(pcap_program(work, "address"), "close", os.path.join(work, "capture"))
+    assert output == "log net tap0: the capture ends early: No space left on device\n"
 
 
 # ---- replay -----------------------------------------------------------------

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The wall clock of the host is set while the kernel is idle, as by a suspend. The next client that
- * asks for the time gets the right one: unless a client has set or steered the kernel's clock. While
- * the kernel works, its clock is also right if nobody asks. Argument: how the client sets it: "time"
- * by settimeofday(), "shift", "tick" or "frequency" by adjtimex().
+ * asks for the time gets the right one: unless a client has set or steered the kernel's clock.
+ * While the kernel works, its clock is also right if nobody asks. Argument: how the client sets it:
+ * "time" by settimeofday(), "shift", "tick" or "frequency" by adjtimex().
  */
 #include <fcntl.h>
 #include <string.h>

@@ -180,6 +180,12 @@ int ob_net_receive(struct ob_net_port *port, unsigned int queue, const struct io
 int ob_net_receive_rest(struct ob_net_port *port, unsigned int queue);
 
 /*
+ * After an -ENOBUFS of the functions above: the room that they lack, for ob_net_receive_wait(). Of
+ * a frame that was cut they lack room for the next part only.
+ */
+size_t ob_net_receive_lacks(struct ob_net_port *port, unsigned int queue);
+
+/*
  * Blocks until the kernel may have room for a frame of `size` bytes in the queue. False: the
  * interface is being closed, and the thread should end.
  */

@@ -63,6 +63,7 @@ struct queue {
 	int buffer_count;
 	int piece_count;
 	size_t room;			/* bytes in all of them */
+	size_t lacking;			/* that the last -ENOBUFS waits for */
 };
 
 struct ob_net_port {
@@ -78,6 +79,7 @@ struct ob_net_port {
 	 * queues has the host adapt its frames, and does not call ob_net_receive().
 	 */
 	struct ob_net_segments *segments;
+	struct ob_net_segments *room_for_segments;	/* its pages are allocated when used */
 	uint64_t dropped;		/* frames that the driver cannot get; atomic */
 	uint32_t config_interrupt;	/* 0: the driver has none */
 	bool running;			/* from start to reset; atomic */
@@ -362,6 +364,7 @@ static int place(struct ob_net_port *port, struct queue *queue, const struct iov
 	if (length > port->frame_most)
 		return -EMSGSIZE;
 	room = make_room(port, queue, length);
+	queue->lacking = length;
 	if (room != ROOM)
 		return room == NEVER ? -EMSGSIZE : -ENOBUFS;
 	if (!ob_net_pieces_copy(queue->pieces, queue->piece_count, pieces, count))
@@ -440,6 +443,7 @@ int ob_net_receive(struct ob_net_port *port, unsigned int index, const struct io
 	if (length <= OB_NET_HEADER_BYTES || length > OB_NET_FRAME_MOST ||
 	    count > OB_NET_PIECES_MOST)
 		return 0;
+	queue->lacking = length;
 	if (!enter_ram(port, queue))
 		return -ENOBUFS;
 	if (port->segments)
@@ -464,6 +468,11 @@ int ob_net_receive_rest(struct ob_net_port *port, unsigned int index)
 		result = place_rest(port, queue) ? -ENOBUFS : 1;
 	leave_ram(queue);
 	return result;
+}
+
+size_t ob_net_receive_lacks(struct ob_net_port *port, unsigned int index)
+{
+	return receive_queue(port, index)->lacking;
 }
 
 uint64_t ob_net_port_dropped(const struct ob_net_port *port)
@@ -562,20 +571,18 @@ static uint64_t consistent(uint64_t features)
 	return features;
 }
 
-/* The kernel of this process gets frames as they are, if it has accepted all that is on offer. */
-static int prepare_segments(struct ob_net_port *port)
+/*
+ * The kernel of this process gets frames as they are, if it has accepted all that is on offer. The
+ * caller may hold a vCPU, so the memory is there already.
+ */
+static void prepare_segments(struct ob_net_port *port)
 {
 	bool is_needed = port->driver.memory || port->device.info.features & RECEIVE &
 						~port->features;
 
-	if (is_needed && !port->segments)
-		port->segments = malloc(sizeof(*port->segments));
-	if (!is_needed)
-		return 0;
-	if (!port->segments)
-		return -ENOMEM;
-	ob_net_segments_drop(port->segments);
-	return 0;
+	port->segments = is_needed ? port->room_for_segments : NULL;
+	if (is_needed)
+		ob_net_segments_drop(port->segments);
 }
 
 static int net_features(struct ob_virtio_device *device, uint64_t features)
@@ -583,16 +590,15 @@ static int net_features(struct ob_virtio_device *device, uint64_t features)
 	struct ob_net_port *port = port_of(device);
 	struct ob_net_backend *backend = port->backend;
 	uint32_t mtu = backend->mtu ? backend->mtu : 1500;
-	int error;
 
 	if (!(features & BIT(VIRTIO_F_VERSION_1)))
 		return -EINVAL;
 	port->features = consistent(features);
 	port->frame_most = port->features & LARGE_RECEIVE ? OB_NET_FRAME_MOST
 							  : OB_NET_HEADER_BYTES + 18 + mtu;
-	error = prepare_segments(port);
-	if (error || !backend->operations->set_features)
-		return error;
+	prepare_segments(port);
+	if (!backend->operations->set_features)
+		return 0;
 	return backend->operations->set_features(backend, port->features & backend->offloads);
 }
 
@@ -696,7 +702,7 @@ static int net_reset(struct ob_virtio_device *device)
 
 static void free_port(struct ob_net_port *port)
 {
-	free(port->segments);
+	free(port->room_for_segments);
 	free(port);
 }
 
@@ -792,13 +798,13 @@ struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
 	port->config.status = VIRTIO_NET_S_LINK_UP;
 	port->host = host;
 	port->frame_most = OB_NET_FRAME_MOST;
+	port->room_for_segments = malloc(sizeof(*port->room_for_segments));
 	if (mac)
 		memcpy(port->config.mac, mac, 6);
-	else if (choose_mac(host, port->config.mac)) {
-		free(port);
-		return NULL;
-	}
-	return port;
+	if (port->room_for_segments && (mac || !choose_mac(host, port->config.mac)))
+		return port;
+	free_port(port);
+	return NULL;
 }
 
 void ob_net_port_set_driver(struct ob_net_port *port, const struct ob_net_driver *driver)
@@ -827,5 +833,5 @@ struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,
 
 void ob_net_port_free(struct ob_net_port *port)
 {
-	free(port);
+	free_port(port);
 }

@@ -47,6 +47,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/virtio_net.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,14 +62,13 @@
 #define TRY_NSEC 100000000l
 #define TRIES (OB_HUB_SECONDS_UNUSED * 10 + 5)
 
-static void close_descriptors(struct ob_hub *hub)
+static void close_descriptors(struct ob_fork_owner *owner)
 {
-	if (hub->file >= 0)
-		raw_close(hub->file);
-	if (hub->entry.memory >= 0)
-		raw_close(hub->entry.memory);
-	if (hub->entry.bell >= 0)
-		raw_close(hub->entry.bell);
+	struct ob_hub *hub = (struct ob_hub *)((char *)owner - offsetof(struct ob_hub, owner));
+
+	ob_fork_owner_drop(&hub->file);
+	ob_fork_owner_drop(&hub->entry.memory);
+	ob_fork_owner_drop(&hub->entry.bell);
 }
 
 static void release(struct ob_hub *hub)
@@ -77,7 +77,8 @@ static void release(struct ob_hub *hub)
 		ob_hub_file_leave(hub);
 	ob_hub_peers_notify(hub);
 	ob_hub_peers_free(hub);
-	close_descriptors(hub);
+	close_descriptors(&hub->owner);
+	ob_fork_owner_remove(&hub->owner);
 	ob_hub_memory_free(hub);
 	free(hub);
 }
@@ -103,12 +104,11 @@ static void close_hub(struct ob_net_backend *backend)
 	release(hub);
 }
 
-/* The child has none of the mappings (hub_memory.c). */
+/* The child has none of the mappings (hub_memory.c), and has closed the descriptors. */
 static void forked(struct ob_net_backend *backend)
 {
 	struct ob_hub *hub = (struct ob_hub *)backend;
 
-	close_descriptors(hub);
 	ob_hub_peers_forked(hub);
 	free(hub);
 }
@@ -140,6 +140,7 @@ static struct ob_hub *new_hub(struct ob_host *host, struct ob_net_port *device,
 	hub->opener = request->opener ? *request->opener : -1;
 	hub->entry.memory = -1;
 	hub->entry.bell = -1;
+	ob_fork_owner_add(&hub->owner, close_descriptors);
 	return hub;
 }
 

@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include "../fork_owner.h"
 #include "backend.h"
 #include "spin.h"
 #include "taker.h"
@@ -120,6 +121,7 @@ struct ob_hub {
 	struct ob_net_backend backend;
 	struct ob_host *host;
 	struct ob_net_port *device;
+	struct ob_fork_owner owner;	/* of `file` and the entry's descriptors */
 	int file;
 	int opener;			/* a socket of the process that opens files; -1: this one */
 	unsigned int port;

@@ -199,8 +199,7 @@ void ob_hub_file_leave(struct ob_hub *hub)
 	write_entry(hub, &none);
 	/* A fork()ed child may have a copy of the descriptor, which would keep the lock. */
 	unlock(hub->file, PORT_LOCK + hub->port);
-	raw_close(hub->file);
-	hub->file = -1;
+	ob_fork_owner_drop(&hub->file);
 }
 
 void ob_hub_file_entries(const struct ob_hub *hub, struct ob_hub_entry entries[OB_HUB_PORTS])

@@ -281,8 +281,10 @@ int ob_hub_take(struct ob_hub *hub, unsigned int port, size_t *length)
 	ob_hub_learn(hub, source, port);
 	piece = (struct iovec){ (void *)frame, *length };
 	result = ob_net_receive(hub->device, 0, &piece, 1);
-	if (result)
+	if (result) {
+		*length = ob_net_receive_lacks(hub->device, 0);
 		return result;
+	}
 	set_taken(hub, port, hub->peers[port]->taken + record_size(*length));
 	return 1;
 }

@@ -77,7 +77,7 @@ static size_t take_rest(struct ob_hub *hub, bool *received)
 		*received = true;
 		ob_net_receive_flush(hub->device, 0);
 	}
-	return result < 0 ? OB_NET_FRAME_MOST : 0;
+	return result < 0 ? ob_net_receive_lacks(hub->device, 0) : 0;
 }
 
 static size_t take_all(struct ob_hub *hub, bool *received)

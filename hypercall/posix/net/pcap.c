@@ -18,10 +18,12 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fork_owner.h"
 #include "backend.h"
 #include "clock.h"
 #include "internal.h"
@@ -54,6 +56,7 @@ _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0, "wrap.h wants a power of tw
 struct ob_net_capture {
 	struct ob_host *host;
 	struct ob_pcap_writer writer;
+	struct ob_fork_owner owner;		/* of the writer's descriptor */
 	uint64_t thread;
 	uint64_t begin;
 	unsigned char *ring;
@@ -257,15 +260,28 @@ static void write_frames(void *pointer)
 
 static void free_capture(struct ob_net_capture *capture)
 {
+	ob_fork_owner_remove(&capture->owner);
 	free(capture->ring);
 	free(capture);
 }
 
-/* Closes the file, and frees the capture. */
+/* Closes the file, and frees the capture. A file system may report only now that it is full. */
 static void release(struct ob_net_capture *capture)
 {
+	bool has_failed = capture->writer.error;
+
 	ob_pcap_writer_close(&capture->writer);
+	if (capture->writer.error && !has_failed)
+		report_error(capture);
 	free_capture(capture);
+}
+
+static void close_descriptor(struct ob_fork_owner *owner)
+{
+	struct ob_net_capture *capture =
+		(struct ob_net_capture *)((char *)owner - offsetof(struct ob_net_capture, owner));
+
+	ob_fork_owner_drop(&capture->writer.fd);
 }
 
 static struct ob_net_capture *new_capture(struct ob_host *host, const char *interface)
@@ -275,6 +291,8 @@ static struct ob_net_capture *new_capture(struct ob_host *host, const char *inte
 	if (!capture)
 		return NULL;
 	memset(capture, 0, sizeof(*capture));
+	capture->writer.fd = -1;
+	ob_fork_owner_add(&capture->owner, close_descriptor);
 	capture->host = host;
 	capture->begin = now();
 	snprintf(capture->name, sizeof(capture->name), "%s", interface);
@@ -282,7 +300,7 @@ static struct ob_net_capture *new_capture(struct ob_host *host, const char *inte
 	capture->ring = calloc(1, RING_BYTES);
 	if (capture->ring)
 		return capture;
-	free(capture);
+	free_capture(capture);
 	return NULL;
 }
 
@@ -363,7 +381,10 @@ void ob_net_pcap_close(struct ob_net_capture *capture)
 	release(capture);
 }
 
+/* The child has closed the file, and has forgotten the owner. */
 void ob_net_pcap_forked(struct ob_net_capture *capture)
 {
-	release(capture);
+	ob_pcap_writer_free(&capture->writer);
+	free(capture->ring);
+	free(capture);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../fork_owner.h"
 #include "deliver.h"
 #include "pcap_write.h"
 #include "pcapng.h"
@@ -234,26 +235,38 @@ static int prepare_file(struct ob_pcap_writer *writer, const char *path)
 
 int ob_pcap_writer_open(struct ob_pcap_writer *writer, const char *path)
 {
-	int result;
+	int fd, result;
 
-	memset(writer, 0, sizeof(*writer));
-	writer->bytes = malloc(BUFFER_BYTES);
+	*writer = (struct ob_pcap_writer){ .fd = -1, .bytes = malloc(BUFFER_BYTES) };
 	if (!writer->bytes)
 		return -ENOMEM;
-	writer->fd = open_path(path);
-	result = writer->fd < 0 ? writer->fd : prepare_file(writer, path);
+	fd = open_path(path);
+	result = fd < 0 ? fd : 0;
+	if (!result) {
+		writer->fd = fd;
+		result = prepare_file(writer, path);
+	}
 	if (!result)
 		return 0;
-	if (writer->fd >= 0)
-		raw_close(writer->fd);
-	free(writer->bytes);
+	ob_fork_owner_drop(&writer->fd);
+	ob_pcap_writer_free(writer);
 	return result;
 }
 
+void ob_pcap_writer_free(struct ob_pcap_writer *writer)
+{
+	free(writer->bytes);
+	writer->bytes = NULL;
+}
+
+/* EINTR: the descriptor is closed, and nothing is lost. */
 void ob_pcap_writer_close(struct ob_pcap_writer *writer)
 {
-	raw_close(writer->fd);
-	free(writer->bytes);
+	int fd = __atomic_exchange_n(&writer->fd, -1, __ATOMIC_SEQ_CST);
+
+	if (raw_close(fd) && errno != EINTR && !writer->error)
+		writer->error = -errno;
+	ob_pcap_writer_free(writer);
 }
 
 bool ob_pcap_writer_is_full(const struct ob_pcap_writer *writer)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct ob_pcap_writer {
-	int fd;
+	int fd;				/* -1: not open */
 	bool is_file;			/* a regular one: no waiting, and the end can be cut off */
 	int error;			/* of the host, negative; nothing is written any more */
 	uint64_t written;		/* where the next whole block begins in the file */
@@ -22,7 +22,10 @@ struct ob_pcap_writer {
  * error; -EBUSY: somebody uses the file.
  */
 int ob_pcap_writer_open(struct ob_pcap_writer *writer, const char *path);
+/* Closes the file, and frees the memory. Stores the host's error. */
 void ob_pcap_writer_close(struct ob_pcap_writer *writer);
+/* Frees the memory only: in a fork()ed child. */
+void ob_pcap_writer_free(struct ob_pcap_writer *writer);
 
 /* The first two blocks. */
 void ob_pcap_write_head(struct ob_pcap_writer *writer, const char *interface);

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,16 +66,21 @@ static void stop_threads(struct ob_tap *tap)
 	}
 }
 
+static void close_descriptors(struct ob_fork_owner *owner)
+{
+	struct ob_tap *tap = (struct ob_tap *)((char *)owner - offsetof(struct ob_tap, owner));
+
+	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
+		ob_fork_owner_drop(&tap->queues[i].fd);
+		ob_fork_owner_drop(&tap->queues[i].event);
+		ob_fork_owner_drop(&tap->queues[i].waiting);
+	}
+}
+
 static void release(struct ob_tap *tap)
 {
-	for (int i = 0; i < OB_NET_QUEUES_MOST; i++) {
-		if (tap->queues[i].fd >= 0)
-			raw_close(tap->queues[i].fd);
-		if (tap->queues[i].event >= 0)
-			raw_close(tap->queues[i].event);
-		if (tap->queues[i].waiting >= 0)
-			raw_close(tap->queues[i].waiting);
-	}
+	close_descriptors(&tap->owner);
+	ob_fork_owner_remove(&tap->owner);
 	free(tap);
 }
 
@@ -96,9 +102,10 @@ static void close_tap(struct ob_net_backend *backend)
 	release(tap);
 }
 
+/* The child has closed the descriptors. */
 static void forked(struct ob_net_backend *backend)
 {
-	release((struct ob_tap *)backend);
+	free(backend);
 }
 
 static const struct ob_net_backend_operations operations = {
@@ -175,6 +182,7 @@ static struct ob_tap *new_tap(struct ob_host *host, struct ob_net_port *port)
 		tap->queues[i].event = -1;
 		tap->queues[i].waiting = -1;
 	}
+	ob_fork_owner_add(&tap->owner, close_descriptors);
 	return tap;
 }
 

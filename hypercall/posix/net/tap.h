@@ -11,6 +11,7 @@
 
 #include <net/if.h>
 
+#include "../fork_owner.h"
 #include "backend.h"
 #include "spin.h"
 #include "taker.h"
@@ -49,6 +50,7 @@ struct ob_tap {
 	struct ob_net_backend backend;
 	struct ob_host *host;
 	struct ob_net_port *port;
+	struct ob_fork_owner owner;	/* of the queues' descriptors */
 	char name[IFNAMSIZ];		/* "" if the host does not report it */
 	struct ob_tap_queue queues[OB_NET_QUEUES_MOST];
 	bool is_given;		/* the program has descriptors of these queues, too */

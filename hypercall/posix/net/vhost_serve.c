@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../fork_owner.h"
 #include "../raw.h"
 #include "../shared_fd.h"
 #include "hub.h"
@@ -187,18 +188,16 @@ static int listen_at(struct ob_serve *s, char *error, size_t size)
 
 static void close_own(struct ob_serve *s)
 {
-	if (s->listener >= 0)
-		raw_close(s->listener);
-	if (s->opener >= 0)
-		raw_close(s->opener);
-	if (s->event >= 0)
-		raw_close(s->event);
+	ob_fork_owner_drop(&s->listener);
+	ob_fork_owner_drop(&s->opener);
+	ob_fork_owner_drop(&s->event);
 }
 
 /* The servers are the parent's. Their memory stays: a thread of the parent was using it. */
 static void forked_child(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	ob_fork_owners_close();
 	memset(&platform.threads, 0, sizeof(platform.threads));
 	for (struct ob_serve *s = servers; s; s = s->next) {
 		if (s->device)
@@ -254,7 +253,7 @@ static struct ob_serve *new_server(const struct ob_platform_serve *from)
 	s->mtu = from->mtu;
 	s->log = from->log;
 	s->log_context = from->context;
-	s->listener = s->opener = s->socket = -1;
+	s->listener = s->opener = s->socket = s->event = -1;
 	forget_front_end(s);
 	s->event = raw_eventfd();
 	s->hub = strdup(from->hub);
@@ -279,10 +278,11 @@ static int check_hub(struct ob_serve *s, char *error, size_t size)
 int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob_serve **server,
 				 char *error, size_t size)
 {
-	struct ob_serve *s = new_server(from);
+	struct ob_serve *s;
 	int result;
 
 	pthread_once(&fork_hook_once, install_fork_hook);
+	s = new_server(from);
 	if (!s || fork_hook_error) {
 		if (s)
 			release(s);
@@ -301,6 +301,7 @@ int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob
 	return 0;
 }
 
+/* Not before: a program may fork after it listens, and start the server in the child. */
 static int start_thread(struct ob_serve *s)
 {
 	int result;

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../fork_owner.h"
 #include "../raw.h"
 #include "../shared_fd.h"
 #include "bell.h"
@@ -61,27 +62,20 @@ static bool is_stopping(const struct ob_serve *s)
 
 /* ---- descriptors -------------------------------------------------------- */
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		raw_close(*fd);
-	*fd = -1;
-}
-
 static void close_fds(struct message *message)
 {
 	for (uint32_t i = 0; i < message->fd_count; i++)
-		close_fd(&message->fds[i]);
+		ob_fork_owner_drop(&message->fds[i]);
 	message->fd_count = 0;
 }
 
 void ob_serve_close_descriptors(struct ob_serve *s)
 {
 	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
-		close_fd(&s->queues[i].kick);
-		close_fd(&s->queues[i].call.fd);
+		ob_fork_owner_drop(&s->queues[i].kick);
+		ob_fork_owner_drop(&s->queues[i].call.fd);
 	}
-	close_fd(&s->socket);
+	ob_fork_owner_drop(&s->socket);
 }
 
 /* ../shared_fd.h knows how an eventfd is used, and of nothing else. */
@@ -331,7 +325,7 @@ static enum result set_descriptor(struct ob_serve *s, struct message *message, i
 	stop(s);
 	if (s->is_stuck)
 		return DONE;
-	close_fd(fd);
+	ob_fork_owner_drop(fd);
 	if (!has_none) {
 		*fd = message->fds[0];
 		message->fds[0] = -1;
@@ -345,7 +339,7 @@ static enum result get_base(struct ob_serve *s, const struct message *message,
 	struct ob_vhost_state state = message->payload.state;
 
 	stop(s);
-	close_fd(&queue->kick);
+	ob_fork_owner_drop(&queue->kick);
 	state.number = queue->base;
 	*fault = answer(s, message, &state, sizeof(state));
 	return ANSWERED;

@@ -31,10 +31,12 @@
 #include <linux/virtio_ids.h>
 #include <linux/virtio_net.h>
 #include <linux/virtio_ring.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../fork_owner.h"
 #include "../raw.h"
 #include "../regions.h"
 #include "../shared_fd.h"
@@ -81,6 +83,7 @@ struct queue {
 struct vhost_user {
 	struct ob_virtio_device device;
 	struct ob_host *host;
+	struct ob_fork_owner owner;	/* of all descriptors */
 	struct virtio_net_config config;
 	char *path;
 	uint32_t mtu;			/* 0: none was given */
@@ -560,19 +563,24 @@ static void poll_queues(struct ob_virtio_device *device, bool is_last)
 
 /* ---- open and close ----------------------------------------------------- */
 
-static void release(struct vhost_user *v)
+static void close_descriptors(struct ob_fork_owner *owner)
 {
+	struct vhost_user *v =
+		(struct vhost_user *)((char *)owner - offsetof(struct vhost_user, owner));
+
 	ob_vhost_close(&v->session);
 	for (unsigned int i = 0; i < QUEUES_MOST; i++) {
-		if (v->queues[i].kick.fd >= 0)
-			raw_close(v->queues[i].kick.fd);
-		if (v->queues[i].call >= 0)
-			raw_close(v->queues[i].call);
+		ob_fork_owner_drop(&v->queues[i].kick.fd);
+		ob_fork_owner_drop(&v->queues[i].call);
 	}
-	if (v->event >= 0)
-		raw_close(v->event);
-	if (v->kicked >= 0)
-		raw_close(v->kicked);
+	ob_fork_owner_drop(&v->event);
+	ob_fork_owner_drop(&v->kicked);
+}
+
+static void release(struct vhost_user *v)
+{
+	close_descriptors(&v->owner);
+	ob_fork_owner_remove(&v->owner);
 	free(v->path);
 	free(v);
 }
@@ -604,9 +612,13 @@ static void close_device(struct ob_virtio_device *device)
 		release(v);
 }
 
+/* The child has closed the descriptors. */
 static void forked(struct ob_virtio_device *device)
 {
-	release(vhost_of(device));
+	struct vhost_user *v = vhost_of(device);
+
+	free(v->path);
+	free(v);
 }
 
 static const struct ob_virtio_operations operations = {
@@ -638,10 +650,12 @@ static struct vhost_user *new_vhost_user(struct ob_host *host, const struct ob_p
 		v->queues[i].kick.fd = v->queues[i].call = -1;
 	v->event = v->kicked = -1;
 	v->path = strdup(net->target);
-	if (v->path)
-		return v;
-	free(v);
-	return NULL;
+	if (!v->path) {
+		free(v);
+		return NULL;
+	}
+	ob_fork_owner_add(&v->owner, close_descriptors);
+	return v;
 }
 
 static int open_events(struct vhost_user *v)

@@ -5,6 +5,7 @@
 #include <linux/virtio_config.h>
 #include <string.h>
 
+#include "../fork_owner.h"
 #include "../raw.h"
 #include "vhost_user.h"
 
@@ -139,9 +140,7 @@ int ob_vhost_connect(struct ob_vhost_session *session, const char *path, uint32_
 
 void ob_vhost_close(struct ob_vhost_session *session)
 {
-	if (session->socket >= 0)
-		raw_close(session->socket);
-	session->socket = -1;
+	ob_fork_owner_drop(&session->socket);
 }
 
 /* ---- queues ------------------------------------------------------------- */
