@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 
-from support import bad_servers, host, images, program, servers
+from support import bad_servers, host, images, mounts, processes, program, servers
+from support.patience import wait_until
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -82,9 +83,9 @@ def test_one_signal_ends_the_wait(protocol, work):
     """Long before the limit of a request."""
     with bad_server(protocol, "silent", work) as (name, options):
         words = program.command(*options, "--timeout", 3600, "cat", f"{name}:/large")
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as reader:
             try:
-                reader.stdout.read(GOOD // 2)
+                processes.wait_until_it_waits(reader.pid, signal.SIGTERM)
                 reader.send_signal(signal.SIGTERM)
                 _, told = reader.communicate(timeout=300)
             finally:
@@ -93,17 +94,116 @@ def test_one_signal_ends_the_wait(protocol, work):
     assert b"has not answered" not in told, told
 
 
-def test_a_mount_of_a_silent_server_returns_errors(work):
-    directory = os.path.join(work, "mounted")
+@contextlib.contextmanager
+def mounted(name: str, options, directory: str):
+    """Also unmounts in time, whatever the server does."""
     os.mkdir(directory)
-    with bad_server("9p", "silent", work) as (name, options):
-        program.good(*options, "--timeout", SECONDS, "mount", name, directory)
-        try:
-            with open(os.path.join(directory, "large"), "rb") as file, pytest.raises(OSError):
-                while file.read(1 << 20):
-                    pass
-        finally:
-            program.run("umount", "--lazy", directory)
+    program.good(*options, "mount", name, directory)
+    try:
+        yield directory
+        program.run("umount", directory)
+        assert not mounts.is_mounted(directory)
+    finally:
+        subprocess.run(["umount", "-l", directory], stderr=subprocess.DEVNULL, check=False)
+
+
+def read_all(path: str):
+    with open(path, "rb") as file:
+        while file.read(1 << 20):
+            pass
+
+
+# The client of SMB connects again for half a minute.
+@pytest.mark.parametrize("protocol", ["nfs", "9p", pytest.param("smb", marks=pytest.mark.long)])
+def test_a_mount_of_a_silent_server_returns_errors(protocol, work):
+    directory = os.path.join(work, "mounted")
+    with bad_server(protocol, "silent", work) as (name, options):
+        with mounted(name, (*options, "--timeout", SECONDS), directory):
+            with pytest.raises(OSError):
+                read_all(os.path.join(directory, "large"))
+            # Other requests are answered, too.
+            with pytest.raises(OSError):
+                read_all(os.path.join(directory, "other"))
+
+
+def test_a_mount_of_a_silent_server_loses_no_write_unseen(work):
+    directory = os.path.join(work, "mounted")
+    with bad_server("nfs", "silent", work) as (name, options):
+        with mounted(name, (*options, "--timeout", SECONDS), directory):
+            with pytest.raises(OSError), open(os.path.join(directory, "new"), "wb") as file:
+                file.write(os.urandom(SIZE))
+                file.flush()
+                os.fsync(file.fileno())
+
+
+def test_a_mount_goes_on_when_its_server_answers_again(work):
+    directory = os.path.join(work, "mounted")
+    with servers.share("nfs", work) as found:
+        make_data(os.path.join(found.server.export, "large"))
+        with mounted(found.name(), ("--net", "host", "--timeout", SECONDS), directory):
+            os.kill(found.server.process.pid, signal.SIGSTOP)
+            with pytest.raises(OSError):
+                read_all(os.path.join(directory, "large"))
+            os.kill(found.server.process.pid, signal.SIGCONT)
+            wait_until(lambda: can_be_read(os.path.join(directory, "large")), "it answers again")
+
+
+def can_be_read(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        read_all(path)
+        return True
+    return False
+
+
+@pytest.fixture(name="image")
+def image_with_a_file(work):
+    image = images.make(os.path.join(work, "beside.img"), "ext4", 64)
+    program.good("mkdir", f"{image}:/kept")
+    return image
+
+
+def check_image(image: str):
+    images.check_unmounted_ext4(image)
+    assert "kept" in program.good("ls", f"{image}:/").out
+
+
+@pytest.mark.parametrize("protocol", ["nfs", "9p", pytest.param("smb", marks=pytest.mark.long)])
+@pytest.mark.parametrize("is_source", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_an_image_beside_a_silent_server(protocol, is_source, image, work):
+    """It is unmounted as well as ever. `is_source`: the copy goes from the server to the image."""
+    program.good("cp", make_data(os.path.join(work, "data")), f"{image}:/")
+    with bad_server(protocol, "silent", work) as (name, options):
+        place, other = f"{name}:/large", f"{image}:/new"
+        if not is_source:
+            place, other = f"{image}:/data", f"{name}:/new"
+        program.bad(*options, "--timeout", SECONDS, "cp", place, other, mentions=[name])
+    check_image(image)
+
+
+@pytest.mark.parametrize("protocol", ["nfs", "9p"])
+def test_one_signal_ends_the_wait_beside_an_image(protocol, image, work):
+    with bad_server(protocol, "silent", work) as (name, options):
+        words = program.command(*options, "--timeout", 3600, "cp", f"{name}:/large", f"{image}:/")
+        with subprocess.Popen(words, stderr=subprocess.PIPE) as copy:
+            try:
+                processes.wait_until_it_waits(copy.pid, signal.SIGTERM)
+                copy.send_signal(signal.SIGTERM)
+                _, told = copy.communicate(timeout=300)
+            finally:
+                copy.kill()
+    assert copy.returncode in (1, -signal.SIGTERM, 128 + signal.SIGTERM), told
+    check_image(image)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])
+@pytest.mark.parametrize("good_bytes", [60, 400, 2000])
+def test_an_image_beside_a_server_that_is_silent_while_it_is_mounted(protocol, good_bytes, image,
+                                                                     work):
+    with bad_server(protocol, "silent", work, good_bytes) as (name, options):
+        program.bad(*options, "--timeout", SECONDS, "cp", f"{name}:/large", f"{image}:/new",
+                    mentions=[name])
+    check_image(image)
 
 
 @pytest.mark.needs_root

@@ -213,6 +213,11 @@ pub fn set_idle(idle: bool) {
     IDLE.store(idle, SeqCst);
 }
 
+/// Whether nothing is at work.
+pub fn is_idle() -> bool {
+    IDLE.load(SeqCst)
+}
+
 /// While true, nothing is [`asked`].
 pub fn set_deaf(deaf: bool) {
     DEAF.store(deaf, SeqCst);

@@ -245,6 +245,14 @@ impl Session {
         self.memory = 0;
     }
 
+    /// From now on calls wait for servers only while `is_waiting` returns true. By default they do
+    /// all the time: a server that owes an answer for long is given up then.
+    pub fn watch_servers_while(&self, is_waiting: impl Fn() -> bool + Send + 'static) {
+        if let Some(network) = &self.network {
+            network.watch_while(Box::new(is_waiting));
+        }
+    }
+
     /// Sets options of later mounts.
     pub fn set_style(&mut self, style: Style) {
         self.style = style;

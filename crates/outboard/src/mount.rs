@@ -258,7 +258,8 @@ impl Mount {
 
     /// Its requests to a server. They can be counted and ended while the mount is in use.
     pub fn requests(&self) -> ServerRequests {
-        ServerRequests::new(self.kernel.system().clone(), self.directory.clone())
+        let system = self.kernel.system().clone();
+        ServerRequests::new(system, self.directory.clone(), &self.kind)
     }
 
     /// Writes everything to stable storage as [`Mount::unmount`] does, and leaves the file system

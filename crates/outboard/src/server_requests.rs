@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The requests of the kernel's NFS client to the server of a mount. Version 4 of the protocol has
-//! no time limit for an answer while a connection exists.
+//! The requests of the kernel's clients to the server of a mount. Version 4 of NFS has no time
+//! limit for an answer while a connection exists.
 
-use crate::kernel_files::read_text;
-use crate::System;
+use crate::kernel_files::{read_text, write_text};
+use crate::{Fd, System};
 use outboard_sys::libc;
 use std::ffi::CString;
 use std::io;
 
 /// Where the kernel counts requests.
 const COUNTS: &std::ffi::CStr = c"/proc/self/mountstats";
+/// Where the kernel shows the device numbers of mounts.
+const MOUNTS: &std::ffi::CStr = c"/proc/self/mountinfo";
 /// Places of the numbers of sent and answered messages, behind the name of the transport.
 const SENT: usize = 5;
 const ANSWERED: usize = 6;
@@ -28,17 +30,23 @@ pub struct RequestCounts {
 pub struct ServerRequests {
     system: System,
     directory: CString,
+    is_share: bool,
 }
 
 impl ServerRequests {
-    pub(crate) fn new(system: System, directory: CString) -> Self {
-        Self { system, directory }
+    /// `driver`: of the mount.
+    pub(crate) fn new(system: System, directory: CString, driver: &str) -> Self {
+        Self {
+            system,
+            directory,
+            is_share: driver == "cifs",
+        }
     }
 
     /// Those of a mount that has ended.
     #[doc(hidden)]
     pub fn of_nothing(kernel: &crate::Kernel) -> Self {
-        Self::new(kernel.system().clone(), c"/".to_owned())
+        Self::new(kernel.system().clone(), c"/".to_owned(), "nfs")
     }
 
     /// `None`: the file system is not mounted any more, or its driver does not count.
@@ -52,6 +60,30 @@ impl ServerRequests {
         // Its files are open, so the mount stays: only the requests end.
         let _ = self.system.unmount(&self.directory, libc::MNT_FORCE);
     }
+
+    /// Gives the server up. With NFS, all requests end with EIO, now and later, also those of the
+    /// client itself, which recover its state. With SMB, later calls fail with EIO; the client ends
+    /// the requests under way when it cannot connect again.
+    pub fn shut_down(&self) -> io::Result<()> {
+        if self.is_share {
+            let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+            let root = Fd::working_directory(&self.system).open_at(&self.directory, flags, 0)?;
+            return root.shut_down_file_system();
+        }
+        let text = read_text(&self.system, MOUNTS)?;
+        let device = device_of(&text, &self.directory.to_string_lossy());
+        let device = device.ok_or(io::ErrorKind::NotFound)?;
+        write_text(&self.system, &format!("/sys/fs/nfs/{device}/shutdown"), "1")
+    }
+}
+
+/// The device number of the mount at a directory, in the text of mountinfo.
+fn device_of<'a>(text: &'a str, directory: &str) -> Option<&'a str> {
+    let mut mounts = text.lines().map(|line| line.split(' ').skip(2));
+    // The newest mount is the last one.
+    mounts
+        .rfind(|words| words.clone().nth(2) == Some(directory))?
+        .next()
 }
 
 /// The counts in the text of mountstats for the mount at a directory.
@@ -98,5 +130,16 @@ device 10.0.2.2:/f mounted on /mnt/12 with fstype nfs4 statvers=1.1
         assert_eq!(counts("/mnt/12"), of(12, 11));
         assert_eq!(counts("/"), None);
         assert_eq!(counts("/mnt"), None);
+    }
+
+    #[test]
+    fn the_device_of_a_mount_is_found() {
+        let text = "21 1 0:2 / / rw - rootfs rootfs rw\n\
+            36 21 0:40 / /mnt/1 rw,noatime - nfs4 10.0.2.2:/e rw,vers=4.2\n\
+            37 21 0:41 / /mnt/12 rw,noatime - nfs4 10.0.2.2:/mnt/1 rw,vers=4.2\n";
+        assert_eq!(device_of(text, "/mnt/1"), Some("0:40"));
+        assert_eq!(device_of(text, "/mnt/12"), Some("0:41"));
+        assert_eq!(device_of(text, "/mnt"), None);
+        assert_eq!(device_of("21 1", "/mnt"), None);
     }
 }

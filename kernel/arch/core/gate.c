@@ -357,6 +357,11 @@ long ob_leave(long result)
 	return result;
 }
 
+static __always_inline bool ob_is_restart(long result)
+{
+	return result <= -ERESTARTSYS && result >= -ERESTART_RESTARTBLOCK;
+}
+
 long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
 	long result = ob_enter_fast();
@@ -368,8 +373,16 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
 			result = sys_call_table[number](a, b, c, d, e, f);
 		else
 			result = -ENOSYS;
-		if (unlikely(result == -ERESTART_RESTARTBLOCK))
-			number = __NR_restart_syscall;
+		if (unlikely(ob_is_restart(result))) {
+			/*
+			 * Nothing has interrupted it: its file system has ended the request, as
+			 * umount(2) with MNT_FORCE has NFS do. No program knows such a number.
+			 */
+			if (!signal_pending(current))
+				result = -EIO;
+			else if (result == -ERESTART_RESTARTBLOCK)
+				number = __NR_restart_syscall;
+		}
 	} while (unlikely(ob_leave_fast(current, &result, false)));
 	return result;
 }

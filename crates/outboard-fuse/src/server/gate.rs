@@ -26,6 +26,11 @@ impl Gate {
         }
     }
 
+    /// Whether a request is under way.
+    pub fn is_busy(&self) -> bool {
+        self.volume.try_write().is_err()
+    }
+
     /// Waits for requests under way, drops all files, and refuses later requests.
     pub fn close(&self) {
         *self.volume.write().expect("no thread panics") = None;

@@ -5,7 +5,7 @@
 //! loads libslirp if that connects the kernel. After the boot and before
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
-use super::watch::{IsLate, ServerWatch};
+use super::watch::{IsLate, IsWaiting, ServerWatch};
 use crate::destination::{Overwrite, UsedFiles};
 use crate::options::Options;
 use crate::remote::{Protocol, Remote};
@@ -215,7 +215,7 @@ impl Network {
             .set_sysctl("net.ipv4.tcp_syn_retries", FIRST_PACKETS)
             .map_err(failed)?;
         self.interface = Some(interface);
-        self.watch = Some(ServerWatch::start(self.limit).map_err(failed)?);
+        self.watch = Some(ServerWatch::start(self.limit, kernel).map_err(failed)?);
         Ok(())
     }
 
@@ -226,9 +226,24 @@ impl Network {
     }
 
     /// The same for a share.
-    pub(super) fn watch_share(&self, name: &str, kernel: &Kernel) -> Option<IsLate> {
+    pub(super) fn watch_share(&self, name: &str, requests: ServerRequests) -> Option<IsLate> {
         let watch = self.watch.as_ref();
-        watch.map(|watch| watch.add_share(name.to_owned(), kernel.clone()))
+        watch.map(|watch| watch.add_share(name.to_owned(), requests))
+    }
+
+    /// From now on calls wait for servers only while `is_waiting` returns true.
+    pub(super) fn watch_while(&self, is_waiting: IsWaiting) {
+        if let Some(watch) = &self.watch {
+            watch.watch_while(is_waiting);
+        }
+    }
+
+    /// Mounts what a server has. The program ends if that takes too long.
+    pub(super) fn while_mounting<T>(&self, name: &str, mount: impl FnOnce() -> T) -> T {
+        match &self.watch {
+            Some(watch) => watch.while_mounting(name, mount),
+            None => mount(),
+        }
     }
 
     /// Ends the thread that looks after the servers: the kernel is about to halt.

@@ -292,31 +292,37 @@ impl Session {
         let shown = name.shown();
         self.advice.add_server(&shown, write);
         let position = self.log.position();
-        let (mounted, mut state) = match remote.protocol {
-            Protocol::NineP => {
-                let (mounted, relay) = self.mount_nine_p(&kernel, remote, &shown, write)?;
-                (mounted, ServerState::Relayed(relay))
-            }
-            _ => {
-                let address = self.network()?.address(&kernel, remote)?;
-                let mounted = self.mount_at(&kernel, remote, &address, password.as_ref(), write)?;
-                (
-                    mounted,
-                    ServerState::Logged(late_message(remote, &address), None),
-                )
-            }
-        };
+        let make = || self.mount_by_client(&kernel, remote, &shown, password.as_ref(), write);
+        let (mounted, mut state) = self.network()?.while_mounting(&shown, make)?;
         let mount = mounted.map_err(|error| self.no_mount(&shown, remote, &error, position))?;
         if let ServerState::Logged(_, watched) = &mut state {
             let network = self.network()?;
             *watched = match remote.protocol {
-                Protocol::Smb => network.watch_share(&shown, &kernel),
+                Protocol::Smb => network.watch_share(&shown, mount.requests()),
                 _ => network.watch(&shown, mount.requests()),
             };
         }
         let mut mounted = MountedDevice::new(shown, origin, mount);
         mounted.server = Some(state);
         Ok(self.add_mount(mounted))
+    }
+
+    fn mount_by_client(
+        &self,
+        kernel: &Kernel,
+        remote: &Remote,
+        shown: &str,
+        password: Option<&Secret>,
+        write: bool,
+    ) -> Result<(io::Result<Mount>, ServerState)> {
+        if remote.protocol == Protocol::NineP {
+            let (mounted, relay) = self.mount_nine_p(kernel, remote, shown, write)?;
+            return Ok((mounted, ServerState::Relayed(relay)));
+        }
+        let address = self.network()?.address(kernel, remote)?;
+        let mounted = self.mount_at(kernel, remote, &address, password, write)?;
+        let state = ServerState::Logged(late_message(remote, &address), None);
+        Ok((mounted, state))
     }
 
     /// NFS and SMB.

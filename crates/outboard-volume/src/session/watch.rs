@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A thread that looks after the servers of a session, because some waits of the kernel's clients
-//! have no end:
+//! A thread that watches the servers of a session, because some waits of the kernel's clients have
+//! no end.
 //!
-//! | sees | does |
+//! | a server owes an answer for | the thread |
 //! |---|---|
-//! | an NFS server that owes answers for longer than a request may take | ends the requests |
-//! | the same of any server for twice as long, and nothing that can be lost | ends the program |
-//! | a signal some time ago, and nothing that can be lost | ends the program: it is stuck |
+//! | the limit | ends the requests to an NFS server; the client of SMB connects again |
+//! | twice the limit and 5 s, and nothing can be lost | ends the program |
+//! | the same, and something can be lost | gives the server up: all calls fail from now on |
+//! | 30 s more | halts the kernel, and ends the program |
+//!
+//! A halt ends all calls and unmounts the images: nothing in them is lost. It also ends a mount
+//! that takes longer than three times the limit and a minute.
+//!
+//! After a signal, the limit is two seconds at most. Two seconds after a signal the thread ends the
+//! program, if nothing can be lost.
+//!
+//! A mount of the host waits only while it answers a request ([`ServerWatch::watch_while`]). The
+//! last three rows hold only if a request has waited for the limit and 5 s, or 30 s more: while no
+//! program uses the mount, its server may come and go.
 
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::report;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,12 +37,74 @@ pub(super) const PATIENCE_OF_STOP: Duration = Duration::from_secs(2);
 /// messages of its own, every minute.
 const REST: Duration = Duration::from_secs(20);
 
-/// How much longer than two limits a command may wait for a server that is late. Some waits of the
-/// NFS client are no requests.
+/// How much longer than two limits a call may wait for a server that is late. Some waits of the NFS
+/// client are no requests.
 const PATIENCE_OF_ERROR: Duration = Duration::from_secs(5);
+/// How long the calls of a mount may take to fail once its server was given up. The client of SMB
+/// connects again in that time.
+const PATIENCE_OF_CALLS: Duration = Duration::from_secs(30);
+/// How much longer than three limits a mount may take: it makes several requests.
+const PATIENCE_OF_MOUNT: Duration = Duration::from_secs(60);
 
 /// Whether the server of a mount did not answer in time.
 pub(super) type IsLate = Arc<AtomicBool>;
+
+/// Whether a call waits for the servers now.
+pub(super) type IsWaiting = Box<dyn Fn() -> bool + Send>;
+
+/// What becomes of a server that owes an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    Wait,
+    GiveUp,
+    End,
+}
+
+/// A look at all servers.
+struct Look<'a> {
+    /// How long a server may take for an answer now.
+    limit: Duration,
+    /// For how long calls have waited without a break.
+    waited: Duration,
+    kernel: &'a Kernel,
+}
+
+impl Look<'_> {
+    fn measure(&self, owed: Duration) -> Measure {
+        // A call may have begun after the server was late.
+        let waited = owed.saturating_sub(self.limit).min(self.waited);
+        let due = self.limit + PATIENCE_OF_ERROR;
+        if waited >= due + PATIENCE_OF_CALLS {
+            Measure::End
+        } else if waited >= due {
+            Measure::GiveUp
+        } else {
+            Measure::Wait
+        }
+    }
+
+    /// `owed`: for how long the server owes an answer.
+    fn act(&self, name: &str, owed: Duration, requests: &ServerRequests) {
+        match self.measure(owed) {
+            Measure::Wait => {}
+            Measure::GiveUp if !signals::may_end() => {
+                // An error: the mount has just ended.
+                let _ = requests.shut_down();
+            }
+            Measure::GiveUp | Measure::End => self.end(name),
+        }
+    }
+
+    /// Ends the program: a call waits for a server without an end.
+    fn end(&self, name: &str) -> ! {
+        report(late(name, self.limit));
+        if !signals::may_end() {
+            // Its error would be about the same server. The images are unmounted then.
+            let _ = self.kernel.clone().halt();
+        }
+        end_at_once(1)
+    }
+}
 
 /// The requests of a mount, and when the counts changed.
 struct WatchedRequests {
@@ -43,6 +116,8 @@ struct WatchedRequests {
     is_late: IsLate,
     /// No answer has come since the server was late.
     is_silent: bool,
+    /// Messages that will have no answer: their requests were ended.
+    lost: u64,
 }
 
 impl WatchedRequests {
@@ -56,34 +131,46 @@ impl WatchedRequests {
             answered: now,
             is_late: IsLate::default(),
             is_silent: false,
+            lost: 0,
         }
     }
 
-    /// Takes new counts. Returns whether the requests are late.
+    /// Takes new counts. Returns whether the requests are to end. While the server is silent, those
+    /// that were sent since the last look are not: it may answer again.
     fn take(&mut self, counts: RequestCounts, now: Instant, limit: Duration) -> bool {
-        if counts.sent != self.counts.sent {
+        let is_new = counts.sent != self.counts.sent;
+        let open = counts.sent.saturating_sub(counts.answered);
+        self.lost = self.lost.min(open);
+        if is_new {
             self.sent = now;
         }
-        if counts.answered != self.counts.answered || counts.sent <= counts.answered {
-            self.answered = now;
+        if counts.answered != self.counts.answered {
             self.is_silent = false;
+        }
+        if !self.is_silent && (counts.answered != self.counts.answered || open == self.lost) {
+            self.answered = now;
         }
         self.counts = counts;
         let waits = |since: Instant, limit| now.duration_since(since) >= limit;
-        let is_late = waits(self.answered, limit) && waits(self.sent, limit.min(REST));
-        self.is_silent |= is_late;
-        self.is_silent
+        self.is_silent |= waits(self.answered, limit) && waits(self.sent, limit.min(REST));
+        let end = self.is_silent && !is_new;
+        if end {
+            self.lost = open;
+        }
+        end
     }
 
     /// `false`: the mount has ended.
-    fn look(&mut self, limit: Duration) -> bool {
+    fn look(&mut self, look: &Look) -> bool {
         let Ok(Some(counts)) = self.requests.counts() else {
             return false;
         };
-        if self.take(counts, Instant::now(), limit) {
+        if self.take(counts, Instant::now(), look.limit) {
             self.is_late.store(true, Ordering::Relaxed);
             self.requests.abort();
-            give_up_after(self.answered.elapsed(), &self.name, limit);
+        }
+        if self.is_silent {
+            look.act(&self.name, self.answered.elapsed(), &self.requests);
         }
         true
     }
@@ -92,7 +179,7 @@ impl WatchedRequests {
 /// The requests to a share. The kernel has one list for all shares.
 struct WatchedShare {
     name: String,
-    kernel: Kernel,
+    requests: ServerRequests,
     oldest: Option<u64>,
     answered: Instant,
     is_late: IsLate,
@@ -109,21 +196,13 @@ impl WatchedShare {
         now.duration_since(self.answered)
     }
 
-    fn look(&mut self, limit: Duration) {
-        let Ok(state) = self.kernel.share_state() else {
+    fn look(&mut self, look: &Look) {
+        let Ok(state) = look.kernel.share_state() else {
             return;
         };
         let owed = self.take(state, Instant::now());
-        self.is_late.store(owed >= limit, Ordering::Relaxed);
-        give_up_after(owed, &self.name, limit);
-    }
-}
-
-/// Ends the program if a server has been late for so long that an error should have come back.
-fn give_up_after(owed: Duration, name: &str, limit: Duration) {
-    if owed >= limit * 2 + PATIENCE_OF_ERROR && signals::may_end() {
-        report(late(name, limit));
-        end_at_once(1);
+        self.is_late.store(owed >= look.limit, Ordering::Relaxed);
+        look.act(&self.name, owed, &self.requests);
     }
 }
 
@@ -136,31 +215,75 @@ pub(super) fn late(name: &str, limit: Duration) -> Failure {
     Failure::new(ErrorKind::Unreachable, text)
 }
 
-#[derive(Default)]
 struct Watched {
+    kernel: Kernel,
     mounts: Mutex<Vec<WatchedRequests>>,
     shares: Mutex<Vec<WatchedShare>>,
+    /// The name of a mount under way, and when it began.
+    mounting: Mutex<Option<(String, Instant)>>,
+    /// `None`: calls wait all the time while a command runs.
+    is_waiting: Mutex<Option<IsWaiting>>,
     is_finishing: AtomicBool,
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Watched {
-    fn mounts(&self) -> MutexGuard<'_, Vec<WatchedRequests>> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            mounts: Mutex::default(),
+            shares: Mutex::default(),
+            mounting: Mutex::default(),
+            is_waiting: Mutex::default(),
+            is_finishing: AtomicBool::default(),
+        }
     }
 
-    fn shares(&self) -> MutexGuard<'_, Vec<WatchedShare>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_waiting(&self) -> bool {
+        if self.is_finishing.load(Ordering::Relaxed) {
+            return true;
+        }
+        match &*locked(&self.is_waiting) {
+            Some(is_waiting) => is_waiting(),
+            // Not while the user is asked for the next command.
+            None => !signals::is_idle(),
+        }
     }
 
-    fn look(&self, limit: Duration) {
-        let of_request = limit_of_answer(limit);
-        self.mounts().retain_mut(|mount| mount.look(of_request));
-        self.shares().iter_mut().for_each(|share| share.look(limit));
+    fn look(&self, limit: Duration, waited: Duration) {
+        let look = Look {
+            limit: limit_of_answer(limit),
+            waited,
+            kernel: &self.kernel,
+        };
+        if let Some((name, began)) = &*locked(&self.mounting) {
+            if began.elapsed() >= look.limit * 3 + PATIENCE_OF_MOUNT {
+                look.end(name);
+            }
+        }
+        locked(&self.mounts).retain_mut(|mount| mount.look(&look));
+        locked(&self.shares)
+            .iter_mut()
+            .for_each(|share| share.look(&look));
         let more = match self.is_finishing.load(Ordering::Relaxed) {
             true => limit,
             false => Duration::ZERO,
         };
         signals::end_if_late(PATIENCE_OF_STOP + more);
+    }
+
+    /// Looks again and again, until there is nothing to watch.
+    fn run(&self, limit: Duration, ended: &Receiver<()>) {
+        let mut waiting_since = Instant::now();
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if !self.is_waiting() {
+                waiting_since = Instant::now();
+            }
+            self.look(limit, waiting_since.elapsed());
+        }
     }
 }
 
@@ -181,15 +304,11 @@ pub(super) struct ServerWatch {
 
 impl ServerWatch {
     /// `limit`: how long a server may take for an answer.
-    pub(super) fn start(limit: Duration) -> std::io::Result<Self> {
+    pub(super) fn start(limit: Duration, kernel: &Kernel) -> std::io::Result<Self> {
         let (end, ended) = channel();
-        let watched = Arc::new(Watched::default());
+        let watched = Arc::new(Watched::new(kernel.clone()));
         let own = Arc::clone(&watched);
-        let thread = std::thread::Builder::new().spawn(move || {
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                own.look(limit);
-            }
-        })?;
+        let thread = std::thread::Builder::new().spawn(move || own.run(limit, &ended))?;
         Ok(Self {
             watched,
             end: Some(end),
@@ -197,20 +316,33 @@ impl ServerWatch {
         })
     }
 
+    /// From now on calls wait for the servers only while `is_waiting` returns true.
+    pub(super) fn watch_while(&self, is_waiting: IsWaiting) {
+        *locked(&self.watched.is_waiting) = Some(is_waiting);
+    }
+
+    /// Mounts what a server has. The program ends if that takes too long.
+    pub(super) fn while_mounting<T>(&self, name: &str, mount: impl FnOnce() -> T) -> T {
+        *locked(&self.watched.mounting) = Some((name.to_owned(), Instant::now()));
+        let mounted = mount();
+        *locked(&self.watched.mounting) = None;
+        mounted
+    }
+
     /// Watches the requests of a mount.
     pub(super) fn add(&self, name: String, requests: ServerRequests) -> IsLate {
         let new = WatchedRequests::new(name, requests);
         let is_late = Arc::clone(&new.is_late);
-        self.watched.mounts().push(new);
+        locked(&self.watched.mounts).push(new);
         is_late
     }
 
     /// Watches the requests to a share.
-    pub(super) fn add_share(&self, name: String, kernel: Kernel) -> IsLate {
+    pub(super) fn add_share(&self, name: String, requests: ServerRequests) -> IsLate {
         let is_late = IsLate::default();
-        self.watched.shares().push(WatchedShare {
+        locked(&self.watched.shares).push(WatchedShare {
             name,
-            kernel,
+            requests,
             oldest: None,
             answered: Instant::now(),
             is_late: Arc::clone(&is_late),
@@ -241,6 +373,27 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[test]
+    fn a_server_is_given_up_while_a_call_waits() {
+        let kernel = Kernel::builder().boot().unwrap();
+        let measure = |owed, waited| {
+            let look = Look {
+                limit: LIMIT,
+                waited: Duration::from_secs(waited),
+                kernel: &kernel,
+            };
+            look.measure(Duration::from_secs(owed))
+        };
+        assert_eq!(measure(64, 1000), Measure::Wait);
+        assert_eq!(measure(65, 1000), Measure::GiveUp);
+        assert_eq!(measure(94, 1000), Measure::GiveUp);
+        assert_eq!(measure(95, 1000), Measure::End);
+        assert_eq!(measure(1000, 34), Measure::Wait, "a call has just begun");
+        assert_eq!(measure(1000, 35), Measure::GiveUp);
+        assert_eq!(measure(1000, 65), Measure::End);
+        assert_eq!(measure(0, 1000), Measure::Wait);
+    }
+
+    #[test]
     fn a_server_is_late_when_it_owes_answers() {
         let kernel = Kernel::builder().boot().unwrap();
         let mut watched = WatchedRequests::new(String::new(), ServerRequests::of_nothing(&kernel));
@@ -254,9 +407,12 @@ mod tests {
         assert!(!at(101, 6, 5));
         assert!(!at(129, 6, 5));
         assert!(at(131, 6, 5));
-        assert!(at(132, 7, 5), "a new request is late, too");
-        assert!(!at(133, 7, 6), "it answers again");
-        assert!(!at(160, 8, 6), "a request was just sent");
-        assert!(at(190, 8, 6));
+        assert!(!at(132, 7, 5), "it may answer again");
+        assert!(at(133, 7, 5), "a new request is late, too");
+        assert!(!at(134, 8, 6), "it answers again");
+        assert!(!at(300, 8, 6), "it owes nothing: two requests were ended");
+        assert!(!at(301, 9, 6));
+        assert!(!at(325, 10, 6), "a request was just sent");
+        assert!(at(350, 10, 6));
     }
 }

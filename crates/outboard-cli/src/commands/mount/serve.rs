@@ -59,6 +59,8 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let volume =
         ServedVolume::new(session.mounted(index), owners, Arc::clone(&host)).map_err(failed)?;
     let gate = Arc::new(Gate::new(volume));
+    let watched = Arc::clone(&gate);
+    session.watch_servers_while(move || watched.is_busy());
     let server_options = ServerOptions {
         checks: options.default_permissions,
         synchronous: options.sync,
