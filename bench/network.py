@@ -81,8 +81,8 @@ class End:
 
 
 def measured(what: str, serving: End, asking: End, address: str) -> list[float]:
-    """What the program prints. Of round trips, the last figure is the processor time of both ends,
-    in microseconds for each.
+    """Returns the figures that the program prints. Round trips have the processor time of both ends
+    as the last one, in microseconds for each trip.
     """
     amount = TRIPS if what == "rr" else MEGABYTES
     with server(serving.namespace, serving.stack) as process:

@@ -37,7 +37,7 @@ COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[
                              re.DOTALL)
 ATTRIBUTE = re.compile(r"__attribute__\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# What begins a line and is no type: such a line defines nothing.
+# A line that begins with one of these words defines nothing that other files can use.
 NO_DEFINITION = r"(?!static\b|typedef\b|extern\b|return\b|else\b|asm\b|_Static_assert\b)"
 FUNCTION = re.compile(rf"^{NO_DEFINITION}[A-Za-z_][\w \t*()]*?\b(\w+)\([^;{{}}]*\)\s*\{{",
                       re.MULTILINE)
@@ -60,7 +60,7 @@ def without_text(source: str) -> str:
 
 
 class File:
-    """What a C file or a header defines, uses and includes."""
+    """The names that a C file or a header defines and uses, and its includes."""
 
     def __init__(self, path: str):
         self.defined: set[str] = set()

@@ -14,7 +14,7 @@ from support import host, program
 BUILD = os.path.join(program.REPOSITORY, "kernel", "build")
 ODD = ("two  blanks", "a:b", "100%", "a#b", "it's", 'say "x"', "a,b", "a$b", "back\\slash", "`ls`",
        "a;b&c", "x=y", "(a)", "*?[a]", "\u00fcber", "tab\there")
-# Where a build script finds everything.
+# Prints the directories that a build script uses.
 SHOW = 'source kernel/build/common.sh; printf "%s\n" "$REPO" "$OUT" "$OBJECTS" "$TREE"'
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the two files of the loader share. Functions are for a checked image. */
+/* The two files of the loader share these functions. The image was checked before. */
 #ifndef OUTBOARD_LOADER_INTERNAL_H
 #define OUTBOARD_LOADER_INTERNAL_H
 

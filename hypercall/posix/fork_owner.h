@@ -20,7 +20,7 @@ struct ob_fork_owner {
 void ob_fork_owner_add(struct ob_fork_owner *owner, void (*close)(struct ob_fork_owner *owner));
 void ob_fork_owner_remove(struct ob_fork_owner *owner);
 
-/* In the child: closes all descriptors, and forgets the owners. */
+/* In the child: closes all descriptors, and drops the owners. */
 void ob_fork_owners_close(void);
 
 /* Closes a descriptor, unless it is -1. A child that is forked meanwhile finds -1. */

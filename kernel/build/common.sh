@@ -36,7 +36,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 	SANITIZE=${SANITIZE:-}
 	LINUX_SOURCE=${LINUX_SOURCE:-/usr/src/linux-source-6.12.tar.xz}
 }
-# What make, Linux's build, gcc's -Wl and pkg-config accept in paths.
+# Make, Linux's build, gcc's -Wl and pkg-config accept these characters in paths.
 PLAIN_PATH='^[[:alnum:]_/.+@~-]*$'
 
 say() {
@@ -50,7 +50,7 @@ fail() {
 
 # Linux's build and make refuse paths with blanks, colons and other characters. Below such a path,
 # out/ is a link to a directory of the user's cache, and the build finds the checkout by a link in
-# there. Once made, the link stays, whatever the user's cache is later.
+# there. A link that exists stays, also when the user has another cache later.
 build_elsewhere() {
 	local checkout=$REPO elsewhere
 	elsewhere=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/outboard-build

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Which descriptors of the host are the kernel's: see local.h. */
+/* The table of the host's descriptors that are the kernel's: see local.h. */
 #define _GNU_SOURCE
 #include <outboard/syscalls.h>
 

@@ -105,7 +105,7 @@ def change_byte(image: str, offset: int, mask: int) -> None:
 
 
 class Outcome(typing.NamedTuple):
-    """What became of one changed image."""
+    """The result for one changed image."""
 
     text: str  # "ok", "error...", "kernel bug...", or "wrong..." with what must not be
     share: float  # of the regular files: those that were copied right

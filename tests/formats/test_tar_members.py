@@ -60,7 +60,7 @@ def test_absolute_links_are_of_the_destination(work):
 
 
 def test_duplicates(work):
-    """The last one counts, whatever came between and how many threads there are."""
+    """The last one counts, with any members between them and any number of threads."""
     image = make(work)
     members = [member(f"f{number % 7}", b"%d" % number * (number * 37 % 5000))
                for number in range(700)]

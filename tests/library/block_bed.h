@@ -49,7 +49,7 @@ void check_bytes(int disk, uint64_t offset, uint64_t length, char wanted);
 
 /* Opening and locking. `directory`: for files. */
 void test_open(const char *directory);
-/* What is durable, and what is lost. */
+/* Flushes, durable writes, and disks that have lost data. */
 void test_durability(void);
 
 #endif

@@ -254,7 +254,7 @@ static void test_flush_write(void)
 	asked.flush_error = -ENOSPC;
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), -ENOSPC);
 	CHECK_EQUAL(asked.count, 3);
-	/* The disk has lost data, whatever the program says later. */
+	/* The disk has lost data. A later success of the program does not change that. */
 	asked.flush_error = 0;
 	CHECK_EQUAL(range(disk, OB_BLOCK_FLUSH, 0, 0), -ENOSPC);
 	CHECK_EQUAL(asked.count, 3);

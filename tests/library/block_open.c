@@ -78,7 +78,7 @@ static void test_lock(void)
 	CHECK(waitpid(child, NULL, 0) == child);
 }
 
-/* Asks who has a byte, or locks it, as QEMU does. Returns whether somebody has it. */
+/* Locks a byte as QEMU does, or tests its lock. True: another description has locked the byte. */
 static bool byte_lock(int fd, int command, short type, off_t byte)
 {
 	struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1 };
@@ -232,7 +232,7 @@ static void test_descriptor(void)
 	close(ends[1]);
 }
 
-/* What "/dev/fd/N" of an open file says. */
+/* Opens "/dev/fd/N" of an open file as a disk. */
 static int open_number(int fd, uint32_t flags)
 {
 	struct ob_block_info info;
@@ -272,7 +272,7 @@ static void test_descriptor_flags(void)
 		close(fd);
 	}
 
-	/* Set later, by somebody who has the same open file. Linux 6.9 can write in place. */
+	/* Another user of the open file sets O_APPEND later. Linux 6.9 can write in place. */
 	fd = open(image, O_RDWR);
 	disk = open_number(fd, 0);
 	CHECK(disk >= 0);

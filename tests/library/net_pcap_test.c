@@ -205,7 +205,7 @@ static void full(const char *path)
 	CHECK(!problem);
 }
 
-/* What was there before stays, whatever is cut off. */
+/* A capture that is cut off leaves the earlier contents of the file. */
 static void behind(const char *path)
 {
 	static char own[500000], found[sizeof(own)];

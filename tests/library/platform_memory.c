@@ -44,7 +44,7 @@ static void test_regions(void)
 	reserve_all();
 }
 
-/* Where it is wanted, zero, huge, and there to the end. */
+/* The shadow region has the wanted address, is zero and huge, and outlives the other regions. */
 static void test_shadow(void)
 {
 	const uint64_t wanted = 0x200000000000, size = 1ull << 44;

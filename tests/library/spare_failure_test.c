@@ -18,7 +18,7 @@ int main(int count, char **arguments)
 		.size = sizeof(config), .memory = 32 << 20, .vcpus = 1, .log_level = 0,
 		.snapshots = arguments[1], .spare_interfaces = 1,
 	};
-	char words[32];
+	char words[32], hub[4096];
 
 	CHECK_EQUAL(count, 2);
 	for (int i = 0; i <= DEVICES_MOST; i++) {
@@ -30,7 +30,8 @@ int main(int count, char **arguments)
 	}
 	CHECK_EQUAL(ob_boot(&config), 0);
 	/* It needs the driver, too: but there is room for the device. */
-	CHECK_EQUAL(ob_net_add("hub:none", NULL), -ENODEV);
+	snprintf(hub, sizeof(hub), "hub:%s/hub", arguments[1]);
+	CHECK_EQUAL(ob_net_add(hub, NULL), -ENODEV);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

@@ -96,7 +96,7 @@ def test_one_signal_ends_the_wait(protocol, work):
 
 @contextlib.contextmanager
 def mounted(name: str, options, directory: str):
-    """Also unmounts in time, whatever the server does."""
+    """Also unmounts in time, with any state of the server."""
     os.mkdir(directory)
     program.good(*options, "mount", name, directory)
     try:

@@ -38,7 +38,7 @@ def test_a_limit_that_is_too_low_is_named_in_one_line(image, limit, option):
     assert len(done.err.strip().splitlines()) == 1, done
 
 
-# What docs/using/options.md says of each limit.
+# docs/using/options.md names these values as enough for each limit.
 ENOUGH = (f"stack={512 << 10}", f"data={128 * MEGABYTE}", f"fsize={64 * MEGABYTE}",
           f"as={110 * 10**9}")
 

@@ -330,13 +330,13 @@ def test_a_later_member_of_the_same_name_wins(work):
         assert contents(image, "/d", "f", "g") == ["later", "later"]
 
 
-def pack_texts(path, *members):
-    """An archive of files, and of symbolic links: those have a target in place of a text."""
+def pack_texts(path, *members, kind=tarfile.SYMTYPE):
+    """An archive of files, and of links of that kind: a link has a target in place of a text."""
     with tarfile.open(path, "w") as stream:
         for name, text, *link in members:
             info = tarfile.TarInfo(name)
             if link:
-                info.type, info.linkname = tarfile.SYMTYPE, link[0]
+                info.type, info.linkname = kind, link[0]
             info.size = len(text)
             stream.addfile(info, io.BytesIO(text.encode()))
     return path
@@ -388,24 +388,12 @@ def test_members_below_a_folded_directory(work):
     assert sorted(listed) == ["Dir/one", "Old/three"]
 
 
-def pack_links(path, *members):
-    """An archive of files, and of hard links: those have a target in place of a text."""
-    with tarfile.open(path, "w") as stream:
-        for name, text, *link in members:
-            info = tarfile.TarInfo(name)
-            if link:
-                info.type, info.linkname = tarfile.LNKTYPE, link[0]
-            info.size = len(text)
-            stream.addfile(info, io.BytesIO(text.encode()))
-    return path
-
-
 @pytest.mark.parametrize("kind", ["ext4", "jfs"])
 def test_a_hard_link_to_a_member_that_was_refused(work, kind):
     """It must not become one to the file that has the other member's name."""
     image = folding(work, kind)
-    archive = pack_links(f"{work}/links.tar", (UPPER, "one"), (LOWER, "two"),
-                         ("wrong", "", LOWER), ("right", "", UPPER))
+    archive = pack_texts(f"{work}/links.tar", (UPPER, "one"), (LOWER, "two"),
+                         ("wrong", "", LOWER), ("right", "", UPPER), kind=tarfile.LNKTYPE)
     told = bad("tar-in", f"{image}:/old", archive)
     lines = told.err.splitlines()
     assert len(lines) == 2 and LOWER in lines[0], str(told)

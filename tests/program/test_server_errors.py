@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.needs_root, pytest.mark.timeout(600)]
 HERE = os.path.dirname(os.path.abspath(__file__))
 MEGABYTE = 1 << 20
 SIZE, GOOD = 12 * MEGABYTE + 17, 3 * MEGABYTE
-# What a request may take.
+# The limit of a request.
 SECONDS = 2
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])

@@ -62,7 +62,7 @@ def archive_of(*members, form=tarfile.PAX_FORMAT, **options):
 
 
 def cat(image, path):
-    """What a file of the image holds. None: it cannot be read."""
+    """Returns the contents of a file of the image. None: the file cannot be read."""
     result = run("cat", f"{image}:{path}")
     return result.raw if result.code == 0 else None
 

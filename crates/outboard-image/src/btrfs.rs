@@ -7,7 +7,7 @@ use crate::source::{watched, Source};
 use std::io;
 use std::ops::Range;
 
-/// Where the superblock is.
+/// The offset of the superblock.
 pub const SUPERBLOCK: u64 = 65536;
 /// Its bytes.
 const SIZE: usize = 4096;

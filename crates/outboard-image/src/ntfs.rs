@@ -295,7 +295,7 @@ impl FileTable {
         entries
     }
 
-    /// What Linux does not show of the file with this inode number. `None`: its record is damaged.
+    /// The parts of a file that Linux does not show. `None`: the file's record is damaged.
     /// An error: a read failed.
     pub fn hidden_parts(
         &self,

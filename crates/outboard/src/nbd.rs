@@ -39,7 +39,7 @@ const BLOCKS: std::ops::RangeInclusive<u32> = 512..=4096;
 const USUAL_MOST: u32 = 1280 << 10;
 const LOWEST_MOST: u32 = 4096;
 
-/// What a server takes in one request, in bytes.
+/// Limits that a server states for one request, in bytes.
 #[derive(Clone, Copy)]
 struct RequestSizes {
     least: u32,

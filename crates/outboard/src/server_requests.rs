@@ -8,9 +8,9 @@ use outboard_sys::libc;
 use std::ffi::CString;
 use std::io;
 
-/// Where the kernel counts requests.
+/// The file in which the kernel counts requests.
 const COUNTS: &std::ffi::CStr = c"/proc/self/mountstats";
-/// Where the kernel shows the device numbers of mounts.
+/// The file in which the kernel shows the device numbers of mounts.
 const MOUNTS: &std::ffi::CStr = c"/proc/self/mountinfo";
 /// Places of the numbers of sent and answered messages, behind the name of the transport.
 const SENT: usize = 5;

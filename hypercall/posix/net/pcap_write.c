@@ -210,7 +210,7 @@ static int empty_file(int fd)
 	return ftruncate(fd, 0) ? -errno : 0;
 }
 
-/* Where the capture begins in a file that the program has open. */
+/* The offset at which the capture begins in a file that the program has open. */
 static uint64_t position(int fd)
 {
 	int flags = raw_fcntl(fd, F_GETFL, 0);

@@ -19,7 +19,7 @@ struct ob_pcap_writer {
 
 /*
  * Opens "fd:N", a FIFO that has a reader, or a file, which is created or overwritten. The host's
- * error; -EBUSY: somebody uses the file.
+ * error; -EBUSY: another user has locked the file.
  */
 int ob_pcap_writer_open(struct ob_pcap_writer *writer, const char *path);
 /* Closes the file, and frees the memory. Stores the host's error. */

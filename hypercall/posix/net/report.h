@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What back-ends say in the kernel's log. */
+/* Back-ends write lines to the kernel's log. */
 #ifndef OUTBOARD_POSIX_NET_REPORT_H
 #define OUTBOARD_POSIX_NET_REPORT_H
 

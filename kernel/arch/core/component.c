@@ -110,9 +110,9 @@ static long ob_load_by_name(const char *name, const char *parameters)
 }
 
 /*
- * Linux forgets why a component was not loaded, and takes the file system for unknown. So each task
- * that may ask for components is in a list, which notes if one found no memory. Not in struct
- * thread_struct, on which all of Linux depends.
+ * Linux drops the reason why a component was not loaded, and reports an unknown file system. So a
+ * list has each task that may ask for components, and a note if one of them found no memory. A
+ * field of struct thread_struct would serve, but all of Linux depends on that struct.
  */
 struct ob_asker {
 	struct list_head list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What drivers do when the whole machine is concerned. Core knows no driver: each one registers
- * its functions while the kernel boots. Any of them may be NULL.
+ * Drivers take part in halt, snapshots and waits of the whole machine. Core knows no driver: each
+ * driver registers its functions while the kernel boots. Any of the functions may be NULL.
  *
  *   function   when                                      by
  *   prepare    a snapshot is to be taken, before         the leader; blocks
@@ -35,8 +35,8 @@ struct ob_driver {
 	 */
 	int (*poll)(const u32 *word, u32 bits, u64 end);
 	/*
-	 * No device accesses RAM any more, and interrupts of devices are masked, whatever Linux's
-	 * drivers do from now on. -EIO: a write failed since boot.
+	 * Ends all access of devices to RAM, and masks their interrupts. Linux's drivers cannot
+	 * undo that. -EIO: a write failed since boot.
 	 */
 	int (*stop)(void);
 	/* Closes the host's side of all devices. */

@@ -279,7 +279,7 @@ mod tests {
         table.partitions.iter().map(|p| p.number).collect()
     }
 
-    /// What Linux makes of such tables.
+    /// Linux's own numbers for such tables.
     #[test]
     fn odd_chains_are_numbered_as_by_linux() {
         // An entry without a type, two partitions in one link, and more that lie inside or not.

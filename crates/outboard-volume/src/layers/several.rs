@@ -4,8 +4,8 @@
 //!
 //! The kernel tells devices apart by the UUID of the file system and their number in it alone.
 //! Devices that are copies of each other, and devices that the others went on without, never reach
-//! it. Where it knows another copy of the whole file system, one that is only read gets another
-//! UUID: in memory, by overlays over its devices.
+//! it. If the kernel knows another copy of the whole file system, overlays in memory give a copy
+//! that is only read another UUID.
 
 use super::overlay::overlay;
 use super::{Context, Stack};

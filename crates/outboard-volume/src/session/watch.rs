@@ -52,7 +52,7 @@ pub(super) type IsLate = Arc<AtomicBool>;
 /// Whether a call waits for the servers now.
 pub(super) type IsWaiting = Box<dyn Fn() -> bool + Send>;
 
-/// What becomes of a server that owes an answer.
+/// A step against a server that owes an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
     Wait,
