@@ -14,7 +14,7 @@ import pytest
 
 from support import host, images
 from support.patience import wait_until
-from support.program import bad, good, run
+from support.program import LOSSES, bad, good, run
 
 
 
@@ -52,14 +52,14 @@ def test_streams_of_ntfs(work, ext4):
         host.run("ntfscp", "-N", name, image, write(f"{work}/stream", name * 3), "d/f")
     named = f"not kept: parts that Linux does not show of {image}:/d/f (stream "
     for words in (("cp", "-a", f"{image}:/d", f"{work}/copy"), ("tar-out", f"{image}:/")):
-        result = good(*words)
+        result = good(*words, notes=LOSSES)
         assert named in result.err and "59 more streams" in result.err, result
-    assert not good("cp", "-r", f"{image}:/d", f"{work}/other").err
+    good("cp", "-r", f"{image}:/d", f"{work}/other")
     for source in ("d/f", "d"):
         result = bad("mv", f"{image}:/{source}", f"{ext4}:/", mentions=("stream", "not removed"))
         assert host.run("ntfscat", "-n", "ads", image, "d/f").stdout == "ads" * 3
         good("rm", "-r", f"{ext4}:/{os.path.basename(source)}")
-    assert not good("mv", f"{image}:/plain", f"{ext4}:/").err
+    good("mv", f"{image}:/plain", f"{ext4}:/")
     assert run("stat", f"{image}:/plain").code == 1
 
 
@@ -84,7 +84,8 @@ def test_reparse_points_of_ntfs(work, ext4):
     assert "program (reparse point 0x8000001b)" in archive and "here (" in archive
     with tarfile.open(f"{work}/x.tar") as packed:
         assert "./cloud" not in packed.getnames()
-    assert "program (reparse" in good("cp", "-a", f"{image}:/program", work).err
+    told = good("cp", "-a", f"{image}:/program", work, notes=LOSSES)
+    assert "program (reparse" in told.err
     for name in ("cloud", "here", "program"):
         run("mv", f"{image}:/{name}", f"{ext4}:/")
         assert run("stat", f"{image}:/{name}").code == 0, name
@@ -120,7 +121,7 @@ def test_forks_of_hfsplus(work):
         bad(*hfsplus, *words, mentions=("compressed its contents", "compressedfile"))
     assert not os.path.exists(f"{work}/compressedfile")
     good(*hfsplus, "cp", f"{image}:/plainfile", work)
-    result = good(*hfsplus, "cp", "-a", f"{image}:/forkedfile", work)
+    result = good(*hfsplus, "cp", "-a", f"{image}:/forkedfile", work, notes=LOSSES)
     assert "forkedfile (its resource fork)" in result.err
     result = bad(*hfsplus, "cp", "-r", f"{image}:/", f"{work}/all")
     assert "resource" not in result.err

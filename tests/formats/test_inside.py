@@ -407,7 +407,7 @@ def test_part(work):
     bad("--ro", "part", image, "delete", "1", mentions=["--ro"])
     same(work, f"{image}@2")
     bad("part", image, "create", "linux:rest", mentions=["exists", "--force"])
-    good("part", image, "create", "--force", "linux:rest")
+    good("part", image, "create", "--force", "linux:rest", notes=["contains a vfat signature"])
     verify(image, 1)
 
 

@@ -74,7 +74,7 @@ def test_what_may_not_be_written_is_read_only(work, ext4, kind):
     assert refused.code == 1, str(refused)
     assert "cannot write to image" in refused.err, str(refused)
     assert not is_mounted(directory), str(refused)
-    done = good("mount", path, directory, prefix=AS_NOBODY)
+    done = good("mount", path, directory, prefix=AS_NOBODY, notes=["mounted read-only"])
     try:
         assert "mounted read-only" in done.err, str(done)
         with open("/proc/self/mountinfo", encoding="utf-8") as lines:

@@ -13,7 +13,7 @@ import pytest
 
 from support import hfsplus, host, images
 from support.images import MEGABYTE
-from support.program import bad, command, good, run
+from support.program import LOSSES, bad, command, good, run
 
 KEY = b"a key\n"
 
@@ -389,9 +389,9 @@ def test_times_that_a_file_system_cannot_hold(work):
     host.run("tar", "--format=pax", "--owner=0", "--group=0", "-cf", f"{work}/old.tar",
              "-C", work, "old")
     for words in (("cp", "-a", old, f"{image}:/"), ("tar-in", f"{image}:/", f"{work}/old.tar")):
-        assert "times of" in good(*words).err
+        assert "times of" in good(*words, notes=LOSSES).err
     os.utime(old, (10**9, 10**9))
-    assert "times of" not in good("cp", "-a", old, f"{image}:/").err
+    good("cp", "-a", old, f"{image}:/")
 
 
 @pytest.mark.needs("hformat")
@@ -412,7 +412,7 @@ def test_times_that_wrap(work, kind):
     with open(old, "wb"):
         pass
     os.utime(old, (-86400, -86400))
-    assert "times of" in good("cp", "-a", old, f"{image}:/").err
+    assert "times of" in good("cp", "-a", old, f"{image}:/", notes=LOSSES).err
 
 
 def test_archives_of_nothing(work, ext4):

@@ -123,6 +123,7 @@ def knows(kind: str) -> bool:
 
 def require_mount(kind: str) -> None:
     """Skips the rest of a test where the host cannot mount this type."""
+    require_root()
     if not knows(kind):
         pytest.skip(f"the host cannot mount {kind} here")
 

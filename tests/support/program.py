@@ -19,6 +19,9 @@ PANIC = 70
 # Where test_kunit.py leaves its reports for the summary at the end of the run.
 KUNIT_REPORTS = pytest.StashKey()
 
+# In notes of what the destination of a copy cannot hold.
+LOSSES = ("not kept: ",)
+
 # Text that no user may ever see, whatever the image.
 FORBIDDEN = ("panicked at", "RUST_BACKTRACE", "AddressSanitizer", "stack backtrace")
 
@@ -91,10 +94,15 @@ def run(*words, vcpus=None, timeout=120, cwd=None, prefix=(), **variables) -> Re
     return result
 
 
-def good(*words, **options) -> Result:
-    """A run that must succeed. It may print notes on standard error."""
+def good(*words, notes=(), **options) -> Result:
+    """A run that must succeed. On standard error, it prints notes ("outboard: note: ...") and lines
+    with a word of `notes` in them, and nothing else.
+    """
     result = run(*words, **options)
     assert result.code == 0, str(result)
+    odd = [line for line in result.err.splitlines() if not line.startswith("outboard: note: ")
+           and not any(note in line for note in notes)]
+    assert not odd, f"success, but this was printed: {odd[0]}\n{result}"
     return result
 
 

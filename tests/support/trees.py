@@ -251,6 +251,11 @@ def describe(root: str) -> dict:
     return found
 
 
+def contents(root: str) -> dict:
+    """Path to hash of each regular file of a tree."""
+    return {path: entry.sha256 for path, entry in describe(root).items() if entry.sha256}
+
+
 def entry_of(path: str, relative: str, inodes: dict) -> Entry:
     info = os.lstat(path)
     entry = Entry(kind=stat.S_IFMT(info.st_mode), mode=stat.S_IMODE(info.st_mode), uid=info.st_uid,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from matrix import tools
 from matrix.tools import maker
-from support import hfsplus
+from support import hfsplus, trees
 from support.trees import SECOND, Abilities
 
 ALL = Abilities()
@@ -39,6 +39,17 @@ class Recipe:
     fill_needs: str = ""  # "loop" or "fuse": what of the host the filler uses
     options: tuple = ()  # of our program
     vcpus: tuple = ()  # further vCPU counts that are tried with a small tree
+
+    def compare_contents(self, image: str, tree: str, directory: str, inside: str = "/tree"):
+        """The independent reader finds all files of the tree in the image, with their bytes.
+        `directory`: a new one, `inside`: the place in the image.
+        """
+        left_out = self.read(image, directory, tree, inside) or set()
+        expected, actual = trees.contents(tree), trees.contents(directory)
+        wrong = [path for path, content in actual.items() if expected.get(path) != content]
+        assert not wrong, f"{self.read_by} reads other bytes in {wrong[:10]}"
+        missing = sorted(set(expected) - set(actual) - left_out)
+        assert not missing, f"{self.read_by} does not see {missing[:10]}"
 
 
 GRUB = {"read": tools.read_by_grub(), "read_by": "GRUB"}
@@ -305,6 +316,7 @@ def packed_family():
         Recipe("cramfs", "cramfs", "mkfs.cramfs", ("mkfs.cramfs",),
                fill=tools.fill_with("mkfs.cramfs", "TREE", "IMAGE"),
                filled_by="itself", written=None,
+               read=tools.read_by_fsck_cramfs, read_by="fsck.cramfs --extract",
                filled=NO_XATTRS.limited_to(owner_max=250, owners=False, time_step=None,
                                            hardlinks=False, name_max=250, big=False)),
     ]

@@ -3,8 +3,8 @@
 
 Makers take the image's path and make an empty file system in it. Fillers take
 the image and a tree and make an image that holds the tree. Checkers raise ToolFailed.
-Readers take the image, a new directory and the tree that was written; they copy /tree of the
-image to the directory.
+Readers take the image, a new directory, the tree that was written, and the directory inside of the
+image that holds it ("": the root); they copy that to the new directory.
 """
 
 import contextlib
@@ -182,18 +182,18 @@ def check_f2fs(image):
 
 
 def read_by_loop(kind, options="ro"):
-    def read(image, directory, _tree):
+    def read(image, directory, _tree, inside="/tree"):
         with host.loop_mount(image, kind, options) as mount:
-            host.run("cp", "-a", "--sparse=always", f"{mount}/tree", directory)
+            host.run("cp", "-a", "--sparse=always", f"{mount}{inside}", directory)
 
     return read
 
 
-def read_by_debugfs(image, directory, _tree):
+def read_by_debugfs(image, directory, _tree, inside="/tree"):
     parent = os.path.dirname(directory)
     os.mkdir(os.path.join(parent, "rdump"))
-    host.run("debugfs", "-R", f"rdump /tree {parent}/rdump", image)
-    os.rename(os.path.join(parent, "rdump", "tree"), directory)
+    host.run("debugfs", "-R", f"rdump {inside or '/'} {parent}/rdump", image)
+    os.rename(os.path.join(parent, "rdump") + inside, directory)
 
 
 def small_files(tree, directory, leave_out=()):
@@ -218,26 +218,31 @@ def read_by_grub(*leave_out):
     `leave_out`: beginnings of names that its driver cannot read.
     """
 
-    def read(image, directory, tree):
+    def read(image, directory, tree, inside="/tree"):
         chosen, left_out = small_files(tree, directory, leave_out)
         for path, target in chosen:
             with open(target, "wb") as stream:
                 stream.write(
-                    host.run("grub-fstest", image, "cat", f"/tree/{path}", text=False).stdout)
+                    host.run("grub-fstest", image, "cat", f"{inside}/{path}", text=False).stdout)
         return left_out
 
     return read
 
 
-def read_by_mtools(image, directory, _tree):
+def read_by_fsck_cramfs(image, directory, _tree, inside=""):
+    assert inside == "", "it extracts all"
+    host.run("fsck.cramfs", f"--extract={directory}", image)
+
+
+def read_by_mtools(image, directory, _tree, inside="/tree"):
     os.mkdir(directory)
-    host.run("mcopy", "-s", "-n", "-Q", "-i", image, "::/tree/*", directory,
+    host.run("mcopy", "-s", "-n", "-Q", "-i", image, f"::{inside}/*", directory,
              MTOOLS_SKIP_CHECK="1", TZ="UTC")
 
 
-def read_by_hfsutils(image, directory, tree):
+def read_by_hfsutils(image, directory, tree, inside="/tree"):
     chosen, left_out = small_files(tree, directory)
     with hfs_volume(image) as run:
         for path, target in chosen:
-            run("hcopy", "-r", ":tree:" + path.replace("/", ":"), target)
+            run("hcopy", "-r", f"{inside}/{path}".replace("/", ":"), target)
     return left_out
