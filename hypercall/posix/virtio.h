@@ -2,9 +2,9 @@
 /*
  * Virtio devices of the POSIX platform:
  *
- *   virtio.c	the hypercalls: the table of devices, and which device a call is for
- *   virtqueue.c	the device's side of a queue
- *   net/	network devices and their back-ends
+ *   virtio.c			the hypercalls: the table of devices, and which device a call is for
+ *   devices/virtqueue.c	the device's side of a queue
+ *   devices/net/		network devices and their back-ends
  */
 #ifndef OUTBOARD_POSIX_VIRTIO_H
 #define OUTBOARD_POSIX_VIRTIO_H

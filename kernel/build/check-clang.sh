@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Compiles kernel/arch, hypercall/ and lib/ with clang, warnings being errors.
+# Compiles kernel/arch, hypercall/, devices/ and lib/ with clang, warnings being errors.
 # Nothing is linked: the kernel that is shipped is gcc's.
 source "$(dirname "$0")/common.sh"
 
@@ -24,7 +24,7 @@ clang_make olddefconfig
 # Linux's own asm-generic/io.h adds to a null pointer where there are no I/O ports.
 clang_make -j"$JOBS" KCFLAGS="-Werror -Wno-null-pointer-arithmetic" arch/outboard/
 
-say "compiling hypercall/ and lib/ with clang"
+say "compiling hypercall/, devices/ and lib/ with clang"
 rm -rf "$work/outboard-library"
 mkdir -p "$work/outboard-library"
 cp -a "$OBJECTS/outboard-library/generated" "$work/outboard-library/"

@@ -12,9 +12,9 @@ FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthre
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/loader/*.c $(REPO)/hypercall/posix/*.c \
-	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/hypercall/posix/net/*.c)
+	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/devices/*.c $(REPO)/devices/net/*.c)
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
-LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/posix/*.c)
+LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/descriptors/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 GENERATED_OBJECTS := $(WORK)/generated/config.o $(WORK)/generated/syscalls.o
 API_OBJECTS := $(LIB_OBJECTS) $(GENERATED_OBJECTS)

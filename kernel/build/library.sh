@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Makes the libraries of one variant from the kernel image, hypercall/posix and lib/:
+# Makes the libraries of one variant from the kernel image, hypercall/posix, devices/ and lib/:
 # liboutboard.so and liboutboard.a, both from one relocatable object in which
 # only the public API is global; the headers; the pkg-config file; what gdb needs.
 source "$(dirname "$0")/common.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A network device without a kernel: implements the functions of hypercall/posix/net/backend.h that
+ * A network device without a kernel: implements the functions of devices/net/backend.h that
  * back-ends call. Buffers are as Linux's driver gives them: many pieces of some kilobytes. Links
  * with net_port.c and net_host.c.
  */

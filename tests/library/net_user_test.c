@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Runs one back-end of hypercall/posix/net with a tap interface in the place of the kernel:
+ * Runs one back-end of devices/net with a tap interface in the place of the kernel:
  *
  *	net_user_test TAP TARGET [forwards=...] [mtu=...] [pcap=FILE] [send=COUNT] [fork=1]
  *

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Compares hypercall/posix/net/slirp_api.h with the header of the package libslirp-dev, when this
+ * Compares devices/net/slirp_api.h with the header of the package libslirp-dev, when this
  * is compiled. Offsets, not sizes: later versions of the structures have more members at the end.
  */
 #include <slirp/libslirp.h>

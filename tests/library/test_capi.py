@@ -21,6 +21,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 OUT = os.path.abspath(os.environ.get("OUTBOARD_OUT") or os.path.join(REPOSITORY, "out"))
 LIBRARIES = os.path.join(OUT, "lib")
 PLATFORM = os.path.join(REPOSITORY, "hypercall", "posix")
+DEVICES = os.path.join(REPOSITORY, "devices")
 FLAGS = c_programs.FLAGS
 
 SANITIZERS = {

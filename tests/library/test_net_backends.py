@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Back-ends of network interfaces (hypercall/posix/net) without a kernel: C programs test them."""
+"""Back-ends of network interfaces (devices/net) without a kernel: C programs test them."""
 
 import glob
 import os
@@ -8,7 +8,7 @@ import pytest
 
 from library import test_capi as capi
 
-NET = os.path.join(capi.PLATFORM, "net")
+NET = os.path.join(capi.DEVICES, "net")
 
 
 def build(directory, back_end, tests, sanitizer):
@@ -19,7 +19,7 @@ def build(directory, back_end, tests, sanitizer):
                   ("descriptor", "fork_owner"))]
     return capi.compile_c(os.path.join(directory, "program"),
                           [*tests, "net_port.c", "net_host.c", *sources],
-                          "-I", NET, "-I", capi.PLATFORM,
+                          "-I", NET, "-I", capi.DEVICES, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                           *capi.SANITIZERS[sanitizer])
 
@@ -44,8 +44,8 @@ def test_hub(work, test, sanitizer):
 @pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])
 def test_queues(work, sanitizer):
     program = capi.compile_c(os.path.join(work, "program"),
-                             ["virtqueue_test.c", os.path.join(capi.PLATFORM, "virtqueue.c")],
-                             "-I", capi.PLATFORM,
+                             ["virtqueue_test.c", os.path.join(capi.DEVICES, "virtqueue.c")],
+                             "-I", capi.DEVICES, "-I", capi.PLATFORM,
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "100000")
@@ -57,8 +57,8 @@ def test_receivers(work, sanitizer):
     device = [os.path.join(NET, f"{name}.c") for name in ("device", "control", "segment")]
     program = capi.compile_c(os.path.join(work, "program"),
                              ["net_receiver_test.c", "net_receiver_frames.c", "net_host.c",
-                              *device, os.path.join(capi.PLATFORM, "virtqueue.c")],
-                             "-I", NET, "-I", capi.PLATFORM,
+                              *device, os.path.join(capi.DEVICES, "virtqueue.c")],
+                             "-I", NET, "-I", capi.DEVICES, "-I", capi.PLATFORM,
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program, "512", timeout=300)
@@ -70,7 +70,7 @@ def test_receivers(work, sanitizer):
 def test_one_file(work, test, source, sanitizer):
     """A bell; the table of addresses of a hub."""
     program = capi.compile_c(os.path.join(work, "program"), [*test, os.path.join(NET, source)],
-                             "-I", NET, "-I", capi.PLATFORM,
+                             "-I", NET, "-I", capi.DEVICES, "-I", capi.PLATFORM,
                              "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                              *capi.SANITIZERS[sanitizer])
     capi.run(program)

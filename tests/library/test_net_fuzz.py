@@ -10,7 +10,7 @@ import pytest
 from library import test_capi as capi
 from support import host, net_namespaces
 
-NET = os.path.join(capi.PLATFORM, "net")
+NET = os.path.join(capi.DEVICES, "net")
 FRAMES, MANY = 20_000, 1_000_000
 CHECKED = "net-builtin-asan-ubsan"
 WITHOUT = "make test-long PARTS=net-builtin-asan-ubsan has not been run"
@@ -33,7 +33,7 @@ def built_sender(tmp_path_factory):
                            *hub, os.path.join(NET, "deliver.c"),
                            os.path.join(capi.PLATFORM, "descriptor.c"),
                            os.path.join(capi.PLATFORM, "fork_owner.c")],
-                          "-I", NET, "-I", capi.PLATFORM,
+                          "-I", NET, "-I", capi.DEVICES, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"))
 
 

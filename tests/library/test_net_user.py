@@ -30,11 +30,12 @@ KINDS = ["passt", "slirp"]
 GATEWAY, GATEWAY6 = "10.0.2.2", "fec0::2"
 ADDRESS = "10.0.2.15"
 SOURCES = ["net_user_test.c", "net_port_tap.c", "net_port.c", "net_host.c",
-           *sorted(glob.glob(f"{capi.PLATFORM}/net/user*.c")),
-           *(f"{capi.PLATFORM}/net/{name}.c" for name in
+           *sorted(glob.glob(f"{capi.DEVICES}/net/user*.c")),
+           *(f"{capi.DEVICES}/net/{name}.c" for name in
              ("deliver", "pcap", "pcap_read", "pcap_write", "replay", "report", "ring")),
            f"{capi.PLATFORM}/descriptor.c", f"{capi.PLATFORM}/fork_owner.c"]
-INCLUDES = ["-I", capi.PLATFORM, "-I", os.path.join(capi.REPOSITORY, "hypercall", "include")]
+INCLUDES = ["-I", capi.DEVICES, "-I", capi.PLATFORM,
+            "-I", os.path.join(capi.REPOSITORY, "hypercall", "include")]
 
 def identify(value) -> str:
     """pytest would make ids of whole files."""

@@ -110,7 +110,7 @@ pub fn ignore(signal: c_int) {
 }
 
 /// Loads libslirp for the rest of the process, if the host has it: when the network needs it, no
-/// file is read. hypercall/posix/net/slirp_api.h has the same name.
+/// file is read. devices/net/slirp_api.h has the same name.
 pub fn load_libslirp() {
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
     // SAFETY: the name is a string. The network would run the library's initializers, too.

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * One thread at a time takes the frames of a tap's queue or of a hub's port: the queue's own, or a
+ * client's thread that waits for the kernel anyway. A client's thread spares a wake-up by the host.
+ *
+ *   state		the own thread	the taker is
+ *   TAKER_THREAD	runs		the own thread
+ *   TAKER_NOBODY	sleeps, armed	nobody
+ *   TAKER_POLLERS	sleeps		threads that wait for the kernel
+ *   TAKER_LOOKS	sleeps		one of these threads, which looks now
+ *
+ * Armed: the next frame wakes the own thread. How to arm and to disarm is the back-end's.
+ *
+ *   from		to		function		by
+ *   TAKER_THREAD	TAKER_NOBODY	leave, then or before	the own thread, if no frame comes
+ *					the caller arms		any more
+ *   TAKER_THREAD	TAKER_POLLERS	leave			the same, if threads that poll come
+ *								most often
+ *   TAKER_NOBODY	TAKER_THREAD	take; disarm		the same, if a frame woke it
+ *   TAKER_POLLERS	TAKER_THREAD	take			the same, if it is late: threads
+ *								that polled may be stopped
+ *   TAKER_NOBODY	TAKER_LOOKS	look; disarm		a thread that begins to poll
+ *   TAKER_POLLERS	TAKER_LOOKS	look			a thread that polls
+ *   TAKER_LOOKS	TAKER_POLLERS	leave			the same one, after the look
+ *   TAKER_LOOKS	TAKER_NOBODY	leave, as above		the same one, after its last look
+ *
+ * In TAKER_LOOKS nobody else can go on: a frame may be half copied. So the platform lets no handler
+ * of the program interrupt a look (virtio.c). A debugger that stops the thread stops the queue.
+ *
+ * All changes are sequentially consistent. The functions neither block nor call the host.
+ */
+#ifndef OUTBOARD_DEVICES_NET_TAKER_H
+#define OUTBOARD_DEVICES_NET_TAKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ob_taker_state { TAKER_THREAD, TAKER_NOBODY, TAKER_POLLERS, TAKER_LOOKS };
+
+struct ob_taker {
+	uint32_t state;			/* enum ob_taker_state; atomic */
+	bool poll_wanted;		/* a thread wants to poll: do not spin; atomic */
+};
+
+/* Whether the caller is the taker now, and from whom. */
+enum ob_taken { NOT_TAKEN, TAKEN_FROM_NOBODY, TAKEN_FROM_POLLERS };
+
+static inline bool ob_taker_change(struct ob_taker *taker, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(&taker->state, &from, to, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_RELAXED);
+}
+
+/* For the own thread. `is_late`: also from threads that poll, unless one looks now. */
+static inline enum ob_taken ob_taker_take(struct ob_taker *taker, bool is_late)
+{
+	if (ob_taker_change(taker, TAKER_NOBODY, TAKER_THREAD))
+		return TAKEN_FROM_NOBODY;
+	if (is_late && ob_taker_change(taker, TAKER_POLLERS, TAKER_THREAD))
+		return TAKEN_FROM_POLLERS;
+	return NOT_TAKEN;
+}
+
+/* For a thread that polls. NOT_TAKEN: the own thread takes frames, and hears that one polls. */
+static inline enum ob_taken ob_taker_look(struct ob_taker *taker, bool is_last)
+{
+	if (ob_taker_change(taker, TAKER_POLLERS, TAKER_LOOKS))
+		return TAKEN_FROM_POLLERS;
+	if (is_last)
+		return NOT_TAKEN;
+	if (ob_taker_change(taker, TAKER_NOBODY, TAKER_LOOKS))
+		return TAKEN_FROM_NOBODY;
+	__atomic_store_n(&taker->poll_wanted, true, __ATOMIC_RELAXED);
+	return NOT_TAKEN;
+}
+
+/* For the taker. */
+static inline void ob_taker_leave(struct ob_taker *taker, enum ob_taker_state to)
+{
+	__atomic_store_n(&taker->poll_wanted, false, __ATOMIC_RELAXED);
+	__atomic_store_n(&taker->state, to, __ATOMIC_SEQ_CST);
+}
+
+/* The own thread should not spin: another thread polls. */
+static inline bool ob_taker_is_polled(const struct ob_taker *taker)
+{
+	return __atomic_load_n(&taker->poll_wanted, __ATOMIC_RELAXED);
+}
+
+#endif
