@@ -28,6 +28,7 @@ static struct ob_loader loader_of(struct ob_platform_file *file)
 {
 	return (struct ob_loader){
 		.bytes = file->bytes, .size = file->size, .memory = &memory, .context = file,
+		.thread_block = ob_platform_thread_block_bytes(),
 	};
 }
 

@@ -145,6 +145,12 @@ static const void *bytes_of(const struct ob_loader *loader, uint64_t address, ui
 	return (const char *)loader->bytes + segment->p_offset + (address - segment->p_vaddr);
 }
 
+static bool is_number(const Elf64_Nhdr *note, const char *name, uint32_t type)
+{
+	return note->n_type == type && note->n_namesz == sizeof(OB_NOTE_NAME) &&
+	       !__builtin_memcmp(name, OB_NOTE_NAME, sizeof(OB_NOTE_NAME)) && note->n_descsz == 4;
+}
+
 static void read_note(struct ob_loader *loader, const Elf64_Nhdr *note, const char *name,
 		      const void *contents)
 {
@@ -153,11 +159,12 @@ static void read_note(struct ob_loader *loader, const Elf64_Nhdr *note, const ch
 		loader->id_size = note->n_descsz;
 		loader->id = contents;
 	}
-	if (note->n_type == OB_NOTE_INTERFACE && note->n_namesz == sizeof(OB_NOTE_NAME) &&
-	    !__builtin_memcmp(name, OB_NOTE_NAME, sizeof(OB_NOTE_NAME)) && note->n_descsz == 4) {
+	if (is_number(note, name, OB_NOTE_INTERFACE)) {
 		loader->interface = *(const uint32_t *)contents;
 		loader->has_interface = true;
 	}
+	if (is_number(note, name, OB_NOTE_THREAD_BLOCK))
+		loader->thread_block_used = *(const uint32_t *)contents;
 }
 
 static void read_notes(struct ob_loader *loader, const Elf64_Phdr *segment)
@@ -191,6 +198,9 @@ static bool check_notes(struct ob_loader *loader)
 		return refuse_with(loader, "its interface has version #, this library's has "
 				   "version #: use an image and a library of the same release",
 				   loader->interface, OB_INTERFACE_VERSION);
+	if (loader->thread_block_used > loader->thread_block)
+		return refuse_with(loader, "it uses # bytes of each thread's block, and this host "
+				   "has # bytes", loader->thread_block_used, loader->thread_block);
 	return true;
 }
 
@@ -314,6 +324,7 @@ bool ob_loader_check(struct ob_loader *loader)
 	loader->rela = loader->relr = (struct ob_loader_table){ 0 };
 	loader->id_size = 0;
 	loader->has_interface = false;
+	loader->thread_block_used = OB_THREAD_BLOCK_BYTES;
 	return check_header(loader) && check_segments(loader) && check_notes(loader) &&
 	       check_address(loader) && check_dynamic(loader) && check_rela(loader) &&
 	       check_entry(loader);

@@ -75,7 +75,9 @@ static bool start_image(struct ob_host *host, struct ob_loader *loader)
 
 bool mock_load(struct ob_host *host, const char *path)
 {
-	struct ob_loader loader = { .memory = &memory, .context = &loader };
+	struct ob_loader loader = {
+		.memory = &memory, .context = &loader, .thread_block = OB_THREAD_BLOCK_BYTES,
+	};
 	bool done;
 
 	if (!open_image(path, &loader)) {

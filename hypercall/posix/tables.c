@@ -11,9 +11,11 @@
  * One block for each host. The C library gives each thread its own blocks, zero-filled;
  * initial-exec puts them at the same distance from each thread pointer. A library that is loaded by
  * dlopen() takes them from the C library's reserve, about 1.6 KB for all such libraries together.
+ * Blocks of OB_THREAD_BLOCK_BYTES would be 2 KB: they are smaller, as kernels allow.
  */
-static __thread char thread_blocks[OB_HOSTS_MOST][OB_THREAD_BLOCK_BYTES]
-	__attribute__((aligned(OB_THREAD_BLOCK_BYTES), tls_model("initial-exec")));
+#define BLOCK_BYTES 64
+static __thread char thread_blocks[OB_HOSTS_MOST][BLOCK_BYTES]
+	__attribute__((aligned(BLOCK_BYTES), tls_model("initial-exec")));
 
 /* All groups but the timer: a process has no timer that needs neither a thread nor a signal. */
 #define POSIX_GROUPS(group)			\
@@ -57,6 +59,11 @@ int64_t ob_platform_thread_block(const struct ob_host *host)
 
 	__asm__("movq %%fs:0, %0" : "=r"(thread_pointer));
 	return (int64_t)((uint64_t)thread_blocks[host - ob_host_first()] - thread_pointer);
+}
+
+uint32_t ob_platform_thread_block_bytes(void)
+{
+	return BLOCK_BYTES;
 }
 
 /* The only thread of a fork()ed child has blocks of its parent's kernels. */

@@ -86,3 +86,15 @@ int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size)
 	ob_posix_spare_keep(host);
 	return 0;
 }
+
+int ob_host_unmap_many(struct ob_host *host, const struct ob_range *ranges, uint32_t count)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		int failed = ob_host_unmap(host, ranges[i].address, ranges[i].size);
+
+		error = error ? error : failed;
+	}
+	return error;
+}

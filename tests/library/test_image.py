@@ -20,7 +20,7 @@ RELOCATION = struct.Struct("<2Qq")
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_GNU_STACK = 1, 2, 4, 7, 0x6474e551
 DT_RELA, DT_RELASZ = 7, 8
 R_X86_64_RELATIVE = 8
-INTERFACE = 2  # OB_INTERFACE_VERSION of outboard/tables.h
+INTERFACE = 3  # OB_INTERFACE_VERSION of outboard/tables.h
 
 
 class Image:

@@ -21,6 +21,10 @@
  *    it.
  *  - An error is a negative Linux errno value, success is 0 or positive.
  *  - A count of bytes has 64 bits, a time is in nanoseconds.
+ *  - "The caller's interrupts" are those of the kernel: a flag of its own. The host's interrupts
+ *    must be on whenever kernel code runs, but for the upcalls that may come with them off. Kernel
+ *    code whose own interrupts are off waits for other processors, and they for it: see
+ *    ob_host_unmap().
  */
 #ifndef OUTBOARD_HYPERCALL_H
 #define OUTBOARD_HYPERCALL_H
@@ -41,6 +45,11 @@ struct ob_host;
  * physical addresses name: physical address 0 is its first byte. All other regions are windows.
  * They are empty until the kernel maps memory there (VMALLOC, MODULES, CLIENT) or commits it
  * (STACKS, PAGES).
+ *
+ * Regions, the kernel's image, and all memory that clients pass to system calls are below 2^47. The
+ * kernel keeps the number of the boot in bits 48 to 63 of a task's address (core/vcpu.h), and has
+ * no other user addresses. A boot fails if a region is elsewhere, is not aligned to 16 MB, or
+ * overlaps another region.
  */
 enum ob_region {
 	OB_REGION_RAM,		/* readable, writable; the host may give pages on first access */
@@ -82,6 +91,11 @@ struct ob_info {
 	 * has no use for the first three. STACKS: 128 KB for each kernel thread, 16 MB at least.
 	 */
 	uint64_t windows[OB_REGIONS];
+	/*
+	 * Addresses of a program's space are 0 to space_end - 1 (hypercall_spaces.h): the
+	 * platform's choice, at least 2 GB, a multiple of 2 MB. 0: the host lacks the group spaces.
+	 */
+	uint64_t space_end;
 };
 
 /* Describes the host. The answer is the same each time. */
@@ -144,8 +158,27 @@ enum ob_protection {
 int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint64_t size,
 		uint32_t protection);
 
-/* Makes a range of a window inaccessible again. -ENOMEM as above. */
+/*
+ * Makes a range of a window inaccessible again. When it returns, no processor reaches the pages by
+ * these addresses: the kernel gives them away. -ENOMEM as above.
+ *
+ * The kernel calls map and unmap under a lock, with its own interrupts off. On a host with several
+ * processors unmap is a TLB shootdown: it waits until the others have dropped their entries, and
+ * they may be spinning on that same lock. So the host's interrupts must be on in kernel code, also
+ * where the kernel's own are off. Else the two wait for each other for ever.
+ */
 int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size);
+
+struct ob_range {
+	uint64_t address;
+	uint64_t size;			/* bytes */
+};
+
+/*
+ * The same for `count` ranges, at least one: one shootdown for all. They do not overlap, and may be
+ * in different windows. -ENOMEM, -EINVAL: the host has tried all ranges, and at least one failed.
+ */
+int ob_host_unmap_many(struct ob_host *host, const struct ob_range *ranges, uint32_t count);
 
 /* ---- threads ----------------------------------------------------------- */
 
@@ -745,9 +778,19 @@ uint32_t ob_host_socket_take(struct ob_host *host, struct ob_socket_event events
  *    stack that was interrupted.
  *  - The caller holds no lock of the platform: the kernel may make any hypercall.
  *  - The host's interrupts and signals are as they are in the program.
- *  - An upcall is an ordinary call of the System V ABI. The kernel uses the vector registers, so a
- *    trap or signal handler saves them all before an upcall and restores them after. The control
- *    words of the x87 and SSE units are the ABI's at the call, and the kernel does not change them.
+ *  - An upcall for an interrupted thread (fault, preempt) runs on the stack that was interrupted:
+ *    it may return on another thread, after others have used any shared stack. So a trap handler
+ *    neither makes it on a stack of the processor's (IST) nor leaves anything there.
+ *  - Kernel code has no red zone. Code of clients may have one: the 128 bytes below the stack
+ *    pointer. In ring 0 a trap would push its frame there. So there either all code of clients is
+ *    compiled with -mno-red-zone, or the trap entry moves its frame below these 128 bytes.
+ *  - An upcall is an ordinary call of the System V ABI. The control words of the x87 and SSE units
+ *    are the ABI's at the call, and the kernel does not change them.
+ *  - ob_kernel_interrupt() and ob_kernel_preempt_begin() use general registers only: for these two
+ *    a trap or signal handler need not save vector registers. Every other upcall may run any code
+ *    of the kernel, on this thread and for other tasks. Some of that uses vector registers: copies
+ *    of memory, AES, and the parity of RAID, which takes all that XCR0 enables. So a handler saves
+ *    them all before such an upcall, and restores them after.
  */
 
 /*

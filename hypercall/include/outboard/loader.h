@@ -53,6 +53,7 @@ struct ob_loader {
 	uint64_t size;
 	const struct ob_loader_memory *memory;
 	void *context;			/* of the two functions */
+	uint32_t thread_block;		/* bytes of each thread's block that this host has */
 
 	/* Set by ob_loader_check(). */
 	const Elf64_Ehdr *header;
@@ -63,6 +64,7 @@ struct ob_loader {
 	uint32_t id_size;
 	uint32_t interface;
 	bool has_interface;
+	uint32_t thread_block_used;	/* bytes */
 
 	/* The caller's, after the check: from the address as linked to the one in memory. */
 	uint64_t distance;

@@ -41,6 +41,9 @@ const struct ob_hypercalls *ob_platform_hypercalls(void);
 /* The distance of that kernel's thread blocks (outboard/tables.h) from the thread pointer. */
 int64_t ob_platform_thread_block(const struct ob_host *host);
 
+/* Bytes of each such block. An image that uses more is refused. */
+uint32_t ob_platform_thread_block_bytes(void);
+
 /* ---- start and stop ----------------------------------------------------- */
 
 /* Receives one line of the kernel's log, on any thread, also in a signal handler. */

@@ -8,17 +8,20 @@
  *
  * Each table and each group begins with its size in bytes. A member beyond that size is absent,
  * and so is an optional group whose pointer is NULL. A hypercall of an absent group returns the
- * error that the group's comment names. Members are never moved or removed, and new ones are added
- * at the end. A change that breaks this rule needs another OB_INTERFACE_VERSION.
+ * error that the group's comment names. The kernel uses no optional group of which the host lacks a
+ * member, and names that member in its log at boot. Members are never moved or removed, and new
+ * ones are added at the end. A change that breaks this rule needs another OB_INTERFACE_VERSION.
  *
  * ELF notes of the image state what the host must know before it runs any code of the image. The
  * notes' name is OB_NOTE_NAME, and each contains one 32-bit number.
  *
- * Each host thread has a block of OB_THREAD_BLOCK_BYTES, zero-filled at its start, aligned to its
- * size. All blocks have the same distance from the thread pointer (%fs:0 on x86-64). The kernel
- * alone uses the block, for its data of that host thread. Kernels that run at the same time have
- * different blocks. A kernel may get the blocks of one that has halted, with their contents. So the
- * first 32 bits of a block are the number of the boot (struct ob_boot_parameters) that wrote it.
+ * Each host thread has a block of OB_THREAD_BLOCK_BYTES, zero-filled at its start, aligned to 64
+ * bytes. A host may give fewer bytes, and then loads only images whose note OB_NOTE_THREAD_BLOCK
+ * allows that. All blocks have the same distance from the thread pointer (%fs:0 on x86-64). The
+ * kernel alone uses the block, for its data of that host thread. Kernels that run at the same time
+ * have different blocks. A kernel may get the blocks of one that has halted, with their contents.
+ * So the first 32 bits of a block are the number of the boot (struct ob_boot_parameters) that wrote
+ * it.
  *
  * After a halt, when ob_kernel_free() has returned 0, the loader can restore the first contents of
  * the image's writable data, and boot the kernel again. The pages from `kept` to `kept_end` keep
@@ -31,13 +34,16 @@
 #include <outboard/gate.h>
 #include <outboard/hypercall.h>
 #include <outboard/hypercall_snapshot.h>
+#include <outboard/hypercall_spaces.h>
 
-#define OB_INTERFACE_VERSION 2
+#define OB_INTERFACE_VERSION 3
 
-#define OB_THREAD_BLOCK_BYTES 64
+#define OB_THREAD_BLOCK_BYTES 128
 
 #define OB_NOTE_NAME "Outboard"
 #define OB_NOTE_INTERFACE 1		/* OB_INTERFACE_VERSION of the image */
+/* Bytes of a thread's block that this kernel uses; without the note: OB_THREAD_BLOCK_BYTES. */
+#define OB_NOTE_THREAD_BLOCK 2
 
 /* Required groups: a host without one of these cannot load the kernel. */
 
@@ -76,7 +82,8 @@
 /* Without it the only windows are STACKS and PAGES, and the kernel maps nothing on a fault. */
 #define OB_HOST_MAPPING(member, group)	\
 	member(group, map)		\
-	member(group, unmap)
+	member(group, unmap)		\
+	member(group, unmap_many)
 
 /* Without it each vCPU has a service thread. */
 #define OB_HOST_TIMER(member, group)	\
@@ -166,6 +173,17 @@
 	member(group, socket_watch)	\
 	member(group, socket_take)
 
+/* Without it: -ENOSYS, the kernel runs no programs. */
+#define OB_HOST_SPACES(member, group)	\
+	member(group, space_create)	\
+	member(group, space_destroy)	\
+	member(group, space_map)	\
+	member(group, space_unmap)	\
+	member(group, space_protect)	\
+	member(group, space_enter)	\
+	member(group, space_vector)	\
+	member(group, space_interrupt)
+
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\
 	group(info, OB_HOST_INFO, true, ENOSYS)			\
@@ -183,7 +201,8 @@
 	group(dma, OB_HOST_DMA, false, ENOENT)			\
 	group(pci, OB_HOST_PCI, false, ENOSYS)			\
 	group(virtio, OB_HOST_VIRTIO, false, ENODEV)		\
-	group(sockets, OB_HOST_SOCKETS, false, ENOSYS)
+	group(sockets, OB_HOST_SOCKETS, false, ENOSYS)		\
+	group(spaces, OB_HOST_SPACES, false, ENOSYS)
 
 #define OB_HOST_MEMBER(group, name) __typeof__(ob_host_##name) *name;
 #define OB_HOST_GROUP(name, members, required, error)	\
@@ -240,9 +259,11 @@ struct ob_upcalls {
  * The entry point. Called once for each image that was loaded, before any upcall. The tables stay
  * valid for as long as the image is loaded. `host`: the first argument of every hypercall.
  * `thread_block`: the distance of the threads' blocks from the thread pointer. Returns NULL if the
- * host's table has another version, or lacks a required group or a member of one.
+ * host's table has another version, or lacks a required group or a member of one. Then it stores a
+ * reason, a line of text that stays valid as the image does, and has changed nothing else.
  */
 typedef const struct ob_upcalls *ob_image_entry(const struct ob_hypercalls *table,
-						struct ob_host *host, int64_t thread_block);
+						struct ob_host *host, int64_t thread_block,
+						const char **reason);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The kernel image's entry point, its note, and its table of upcalls (outboard/tables.h). */
+/* The kernel image's entry point, its notes, and its table of upcalls (outboard/tables.h). */
+#include <linux/build_bug.h>
 #include <linux/elfnote.h>
 #include <linux/init.h>
 #include <linux/types.h>
@@ -9,6 +10,8 @@
 #include "vcpu.h"
 
 ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
+ELFNOTE32("Outboard", OB_NOTE_THREAD_BLOCK, (u32)sizeof(struct ob_thread));
+static_assert(sizeof(struct ob_thread) <= OB_THREAD_BLOCK_BYTES);
 
 extern const char ob_kept[], ob_kept_end[];
 
@@ -36,9 +39,10 @@ extern ob_image_entry ob_image_start;
 
 __visible __attribute__((visibility("hidden")))
 const struct ob_upcalls *ob_image_start(const struct ob_hypercalls *table, struct ob_host *host,
-					int64_t thread_block)
+					int64_t thread_block, const char **reason)
 {
-	if (!ob_host_connect(table, host))
+	*reason = ob_host_connect(table, host);
+	if (*reason)
 		return NULL;
 	ob_thread_block_offset = thread_block;
 	return &ob_upcalls;

@@ -42,7 +42,7 @@
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
-#include <outboard/tables.h>
+#include <outboard/gate.h>
 #include "delay.h"
 #include "runqueue.h"
 #include "signal.h"
@@ -115,7 +115,6 @@ static void ob_thread_take(void)
 /* By a thread of the kernel's own, or one that boots the kernel. */
 void ob_thread_begin(enum ob_thread_kind kind)
 {
-	BUILD_BUG_ON(sizeof(struct ob_thread) > OB_THREAD_BLOCK_BYTES);
 	BUILD_BUG_ON(offsetof(struct ob_thread, boot));
 	ob_thread_take();
 	ob_this_thread->kind = kind;

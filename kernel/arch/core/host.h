@@ -17,7 +17,9 @@ extern struct ob_host_groups ob_host_groups;
 struct ob_host;
 struct ob_hypercalls;
 
-/* Takes over the host's functions, before anything else runs. False: they do not fit. */
-bool ob_host_connect(const struct ob_hypercalls *table, struct ob_host *host);
+/*
+ * Takes over the host's functions, before anything else runs. Returns NULL, or why they do not fit.
+ */
+const char *ob_host_connect(const struct ob_hypercalls *table, struct ob_host *host);
 
 #endif

@@ -38,7 +38,7 @@ struct ob_spinning {
 	u8 spins;
 };
 
-/* OB_THREAD_BLOCK_BYTES of outboard/tables.h. */
+/* The note OB_NOTE_THREAD_BLOCK (outboard/tables.h) has its size. */
 struct ob_thread {
 	u32 boot;			/* ob_boot of the owner of the rest; first: tables.h */
 	u32 entering;			/* ob_boot while the thread is on the slow path: gate.c */
