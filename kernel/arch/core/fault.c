@@ -17,6 +17,7 @@
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
 #include <asm/sections.h>
+#include "space.h"
 #include "vcpu.h"
 
 /* On a host without a window for modules, what is executed in RAM are modules. */
@@ -111,7 +112,7 @@ int ob_client_fault(const struct ob_fault *fault, bool user)
 	vm_fault_t outcome;
 
 	/* The window shows one mm: memory of another cannot be accessed by its address. */
-	if (!mm || !mm->context.mirrored || faulthandler_disabled())
+	if (!mm || mm->context.space != &ob_local_space || faulthandler_disabled())
 		return -EFAULT;
 	ob_client_refill_begin();
 	do {

@@ -28,6 +28,7 @@
 #include <asm/tlbflush.h>
 #include "lock.h"
 #include "snapshot.h"
+#include "space.h"
 #include "vcpu.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
@@ -100,8 +101,12 @@ static int ob_run_add(struct ob_run *run, unsigned long address, pte_t entry, u3
 
 static void ob_drop_kernel_windows(void)
 {
-	ob_host_unmap(ob_host, ob_layout.vmalloc, ob_layout.vmalloc_end - ob_layout.vmalloc);
-	ob_host_unmap(ob_host, ob_layout.modules, ob_layout.modules_end - ob_layout.modules);
+	const struct ob_range windows[] = {
+		{ ob_layout.vmalloc, ob_layout.vmalloc_end - ob_layout.vmalloc },
+		{ ob_layout.modules, ob_layout.modules_end - ob_layout.modules },
+	};
+
+	ob_host_unmap_many(ob_host, windows, ARRAY_SIZE(windows));
 }
 
 static int ob_show_range(unsigned long start, unsigned long end)
@@ -138,39 +143,48 @@ void ob_kernel_map(unsigned long start, unsigned long end)
 }
 EXPORT_SYMBOL(ob_kernel_map);
 
-static void ob_hide(struct ob_run *run)
+/* Runs of pages to hide, by one host call for all. */
+struct ob_hidden {
+	struct ob_range ranges[16];
+	u32 count;
+};
+
+static void ob_hide(struct ob_hidden *hidden)
 {
-	if (run->size)
-		ob_host_unmap(ob_host, run->start, run->size);
-	run->size = 0;
+	if (hidden->count)
+		ob_host_unmap_many(ob_host, hidden->ranges, hidden->count);
+	hidden->count = 0;
+}
+
+static void ob_hidden_add(struct ob_hidden *hidden, unsigned long start, unsigned long end)
+{
+	if (start == end)
+		return;
+	hidden->ranges[hidden->count++] = (struct ob_range) { start, end - start };
+	if (hidden->count == ARRAY_SIZE(hidden->ranges))
+		ob_hide(hidden);
 }
 
 /* Hides pages that have no entry any more. Live areas between stay. */
 static void ob_hide_range(unsigned long start, unsigned long end)
 {
 	unsigned long address, next;
-	struct ob_run run = {};
+	struct ob_hidden hidden;
 
+	hidden.count = 0;
 	for (address = start; address < end; address = next) {
 		pte_t *p = ob_kernel_entry(address, &next);
 
 		next = next ? min(next, end) : end;
-		if (!run.size)
-			run.start = address;
-		if (!p) {
-			run.size += next - address;
-			continue;
-		}
-		for (; address < next; address += PAGE_SIZE, p++) {
+		for (; p && address < next; address += PAGE_SIZE, p++) {
 			if (pte_present(*p)) {
-				ob_hide(&run);
-				run.start = address + PAGE_SIZE;
-			} else {
-				run.size += PAGE_SIZE;
+				ob_hidden_add(&hidden, start, address);
+				start = address + PAGE_SIZE;
 			}
 		}
 	}
-	ob_hide(&run);
+	ob_hidden_add(&hidden, start, end);
+	ob_hide(&hidden);
 }
 
 static void ob_kernel_unmap_window(unsigned long start, unsigned long end,
@@ -292,7 +306,7 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 {
 	unsigned long flags;
 
-	if (!vma->vm_mm->context.mirrored)
+	if (vma->vm_mm->context.space != &ob_local_space)
 		return;
 	flags = ob_lock_raw(&ob_mirror_lock);
 	if (!ob_client_show(address, p, count)) {
@@ -362,7 +376,7 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 
 	start = max(start, ob_layout.client);
 	end = min(end, ob_layout.client_end);
-	if (!mm->context.mirrored || start >= end)
+	if (mm->context.space != &ob_local_space || start >= end)
 		return;
 	flags = ob_lock_raw(&ob_mirror_lock);
 	ob_host_unmap(ob_host, start, end - start);

@@ -16,6 +16,7 @@
  *
  * The leader is not init, which not even halt could kill.
  */
+#include <linux/cred.h>
 #include <linux/delay.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
@@ -30,6 +31,7 @@
 #include "driver.h"
 #include "signal.h"
 #include "snapshot.h"
+#include "space.h"
 #include "switch.h"
 #include "thread.h"
 #include "vcpu.h"
@@ -138,12 +140,25 @@ static void ob_clone_announce(int pid)
 		ob_check_request(vcpu);
 }
 
+/* A clone gets the credentials that its parent has at the moment. */
+static int ob_adoption_clone(struct ob_adoption *adoption)
+{
+	const struct cred *own;
+	int pid;
+
+	if (WARN_ON_ONCE(adoption->parent != current))
+		return -EINVAL;
+	if (!adoption->cred)
+		return user_mode_thread(ob_client_main, adoption, adoption->flags);
+	own = override_creds(adoption->cred);
+	pid = user_mode_thread(ob_client_main, adoption, adoption->flags);
+	revert_creds(own);
+	return pid;
+}
+
 static void ob_adopt_one(struct ob_adoption *adoption)
 {
-	const unsigned long flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
-				    CLONE_THREAD | CLONE_SYSVSEM;
-	int pid = ob_machine.halting ? -ENODEV :
-		  user_mode_thread(ob_client_main, adoption, flags);
+	int pid = ob_machine.halting ? -ENODEV : ob_adoption_clone(adoption);
 
 	if (pid > 0)
 		ob_clone_announce(pid);
@@ -202,7 +217,7 @@ int ob_leader_main(void *unused)
 	current->signal->flags |= SIGNAL_UNKILLABLE;
 	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
 #ifdef CONFIG_MMU
-	current->mm->context.mirrored = true;
+	current->mm->context.space = &ob_local_space;
 #endif
 	ob_machine.components_error = ob_components_load(ob_machine.components);
 	if (ob_machine.snapshot) {
@@ -253,7 +268,12 @@ static bool ob_adoption_wait(struct ob_adoption *adoption)
  */
 int ob_adopt(void)
 {
-	struct ob_adoption adoption = { .host_thread = ob_host_thread_self(ob_host) };
+	struct ob_adoption adoption = {
+		.host_thread = ob_host_thread_self(ob_host),
+		.parent = ob_machine.leader,
+		.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			 CLONE_SYSVSEM,
+	};
 	int error = ob_host_thread_adopted(ob_host);
 	sigset_t none;
 	bool switched;

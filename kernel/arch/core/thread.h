@@ -12,5 +12,8 @@ struct ob_adoption {
 	struct ob_adoption *next;
 	struct ob_vcpu *vcpu;		/* where the task shall begin; NULL: anywhere */
 	u64 host_thread;
+	struct task_struct *parent;	/* clones itself */
+	unsigned long flags;		/* of that clone: CLONE_... */
+	const struct cred *cred;	/* NULL: the parent's */
 };
 #endif

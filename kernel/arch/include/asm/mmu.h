@@ -2,8 +2,10 @@
 #ifndef _ASM_OUTBOARD_MMU_H
 #define _ASM_OUTBOARD_MMU_H
 
+struct ob_space;
+
 typedef struct {
-	bool mirrored;			/* the host's client window shows this mm */
+	struct ob_space *space;		/* what user code sees of this mm; NULL: nothing */
 #ifndef CONFIG_MMU
 	unsigned long end_brk;
 #endif

@@ -8,7 +8,7 @@
 #define init_new_context init_new_context
 static inline int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
-	mm->context.mirrored = false;
+	mm->context.space = NULL;
 	return 0;
 }
 
