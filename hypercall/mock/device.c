@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The groups that drivers need, for one device of a test: interrupts by messages, device memory,
- * DMA and a PCI bus. The device is function 0 of slot 0.
+ * DMA and a PCI bus. The device is function 0 of slot 0, or answers for all functions of the bus.
+ * Interrupts by pins: pin.c.
  *
  * Unless a test states others, RAM has three extents. Their bus addresses differ from their
  * physical ones, and the second extent is below the first one on the bus.
@@ -28,20 +29,39 @@ static const struct ob_pci_window window = {
 	.address = MOCK_WINDOW_ADDRESS, .size = MOCK_WINDOW_SIZE,
 };
 
-int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
+static bool is_free(const struct ob_host *host, uint32_t interrupt, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (host->interrupts[interrupt + i])
+			return false;
+	return true;
+}
+
+int mock_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count)
+{
+	bool wrong = interrupt < OB_INTERRUPT_FIRST || !count || count & (count - 1) ||
+		     count > OB_INTERRUPT_COUNT_MOST || interrupt % count ||
+		     interrupt + count > OB_INTERRUPTS;
+
+	if (wrong || !is_free(host, interrupt, count)) {
+		host->counts.wrong_opens++;
+		return wrong ? -EINVAL : -EBUSY;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		host->interrupts[interrupt + i] = host->masked[interrupt + i] = true;
+	host->counts.interrupts_open += count;
+	return 0;
+}
+
+int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count,
 			   struct ob_interrupt_message *message)
 {
-	if (interrupt < OB_INTERRUPT_FIRST || interrupt >= OB_INTERRUPTS)
-		return -EINVAL;
-	if (host->interrupts[interrupt])
-		return -EBUSY;
-	host->interrupts[interrupt] = true;
-	host->masked[interrupt] = true;
-	host->counts.interrupts_open++;
+	if (host->options.messages_most && count > host->options.messages_most)
+		return -ENOSPC;
 	*message = (struct ob_interrupt_message) {
 		.address = MESSAGE_ADDRESS, .data = MESSAGE_DATA + interrupt,
 	};
-	return 0;
+	return mock_interrupt_open(host, interrupt, count);
 }
 
 static void set_masked(struct ob_host *host, uint32_t interrupt, bool masked)
@@ -62,7 +82,7 @@ void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt)
 	host->interrupts[interrupt] = false;
 }
 
-/* This platform raises masked interrupts, too: the kernel notes them. */
+/* This platform raises masked edges, too: the kernel notes them. */
 void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt)
 {
 	set_masked(host, interrupt, true);
@@ -73,12 +93,13 @@ void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt)
 {
 	set_masked(host, interrupt, false);
 	host->counts.unmasked++;
+	mock_pin_unmasked(host, interrupt);
 }
 
-void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu)
+void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint64_t vcpus)
 {
 	(void)interrupt;
-	host->counts.affinity = vcpu;
+	host->counts.affinity = vcpus;
 }
 
 void mock_message(struct ob_host *host, uint64_t address, uint32_t data)
@@ -193,19 +214,29 @@ int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_windo
 	return 0;
 }
 
-uint32_t ob_host_pci_read(struct ob_host *host, uint32_t function, uint32_t offset, uint32_t size)
+/* The device that is this function of the bus; NULL: none. */
+static const struct mock_device *device_at(struct ob_host *host, uint32_t function)
 {
 	const struct mock_device *device = host->options.device;
 
-	return function ? NOTHING : device->config_read(device->state, offset, size);
+	if (device->at)
+		return device->at(device->state, function);
+	return function ? NULL : device;
+}
+
+uint32_t ob_host_pci_read(struct ob_host *host, uint32_t function, uint32_t offset, uint32_t size)
+{
+	const struct mock_device *device = device_at(host, function);
+
+	return device ? device->config_read(device->state, offset, size) : NOTHING;
 }
 
 void ob_host_pci_write(struct ob_host *host, uint32_t function, uint32_t offset, uint32_t size,
 		       uint32_t value)
 {
-	const struct mock_device *device = host->options.device;
+	const struct mock_device *device = device_at(host, function);
 
-	if (!function)
+	if (device)
 		device->config_write(device->state, offset, size, value);
 }
 

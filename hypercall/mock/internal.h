@@ -40,6 +40,14 @@ struct mock_service {
 	bool on;
 };
 
+/* An input of the interrupt controller. */
+struct mock_pin {
+	uint32_t interrupt;		/* 0: the pin is not open */
+	uint32_t flags;
+	bool asserted;			/* by a device */
+	bool raised;			/* a level interrupt that the kernel has not ended */
+};
+
 struct ob_host {
 	struct mock_options options;
 	struct mock_counts counts;
@@ -50,6 +58,7 @@ struct ob_host {
 	void *ram;			/* its first byte */
 	bool interrupts[OB_INTERRUPTS];	/* open */
 	bool masked[OB_INTERRUPTS];	/* of those that are open */
+	struct mock_pin pins[MOCK_PINS];
 	uint64_t device_maps[MOCK_DEVICE_MAPS];	/* pointers; 0: unused */
 	struct ob_hypercalls table;
 	struct mock_thread threads[MOCK_THREADS];
@@ -70,8 +79,14 @@ void mock_threads_end(struct ob_host *host);
 /* Of each thread's block, from the thread pointer. */
 int64_t mock_thread_block_distance(const struct ob_host *host);
 
-/* device.c: all vCPUs have stopped, and RAM is still there. */
+/* device.c */
+/* All vCPUs have stopped, and RAM is still there. */
 void mock_device_vcpus_stopped(struct ob_host *host);
+/* Opens `count` interrupts, masked: 0, -EINVAL, -EBUSY. Counts errors as wrong. */
+int mock_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count);
+
+/* pin.c: the interrupt, of a pin or not, is not masked any more. */
+void mock_pin_unmasked(struct ob_host *host, uint32_t interrupt);
 
 /* tables.c */
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table);

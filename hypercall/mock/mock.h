@@ -34,7 +34,17 @@ struct mock_device {
 	void (*config_write)(void *state, uint32_t offset, uint32_t size, uint32_t value);
 	uint64_t (*read)(void *state, uint64_t address, uint32_t size);
 	void (*write)(void *state, uint64_t address, uint32_t size, uint64_t value);
+	/*
+	 * Returns the device that is this function of the bus: NULL: there is none. May be NULL
+	 * itself: then this device is function 0, and there is no other.
+	 */
+	const struct mock_device *(*at)(void *state, uint32_t function);
+	/* As ob_host_pci_pin(). May be NULL: then nobody routes pins. */
+	int (*pin)(void *state, uint32_t function, uint32_t pin, uint32_t *routed,
+		   uint32_t *flags);
 };
+
+#define MOCK_PINS 8
 
 /* The addresses that the kernel may assign to the device's memory. */
 #define MOCK_WINDOW_ADDRESS 0xc0000000ull
@@ -61,6 +71,7 @@ struct mock_options {
 	uint32_t extent_count;
 	const struct ob_pci_window *windows;	/* of the bus; NULL: that of MOCK_WINDOW_ADDRESS */
 	uint32_t window_count;
+	uint32_t messages_most;		/* that can be opened at once; 0: all that the kernel asks for */
 	uint64_t table_size;		/* stated by the table of hypercalls; 0: all groups */
 };
 
@@ -75,7 +86,10 @@ struct mock_counts {
 	uint32_t device_maps;		/* now: mappings of device memory */
 	uint32_t wrong_unmaps;		/* of what is no such mapping */
 	uint32_t masked, unmasked;	/* calls */
-	uint32_t affinity;		/* the last hint */
+	uint64_t affinity;		/* the last hint */
+	uint32_t wrong_opens;		/* of interrupts and pins: open already, or no such numbers */
+	uint32_t wrong_ends;		/* of interrupts that were not raised by a level pin */
+	uint32_t pin_interrupts;	/* that were raised */
 	uint32_t threads;		/* for the kernel and by mock_client() */
 };
 
@@ -110,6 +124,9 @@ char *mock_disk(struct ob_host *host);
 
 /* The device writes a message to the bus. */
 void mock_message(struct ob_host *host, uint64_t address, uint32_t data);
+
+/* Devices assert the line of that pin, or none does any more. `pin`: below MOCK_PINS. */
+void mock_line(struct ob_host *host, uint32_t pin, bool asserted);
 
 /* RAM by its bus address, as the device sees it. NULL: not all of this range is RAM. */
 void *mock_dma(struct ob_host *host, uint64_t bus, uint64_t size);

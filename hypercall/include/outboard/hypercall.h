@@ -412,11 +412,17 @@ int ob_host_component_node(struct ob_host *host, uint32_t index,
  * Interrupts have numbers from 1 to OB_INTERRUPTS - 1. Those below OB_INTERRUPT_FIRST belong to
  * groups of this header: they are always open. The kernel chooses the others, and opens each of
  * them for one source, or passes the number to a virtio device. A host may lack this group: then
- * there are no interrupts for messages.
+ * there are no interrupts for messages and pins.
  *
- * The host raises an interrupt by ob_kernel_interrupt(). Interrupts are edges: the host raises an
- * interrupt each time its source asks for that. The kernel may merge an interrupt with an earlier
- * one that it has not handled yet.
+ * The host raises an interrupt by ob_kernel_interrupt(). All interrupts are edges, except those of
+ * level pins: the host raises an edge each time its source asks for that. The kernel may merge an
+ * interrupt with an earlier one that it has not handled yet.
+ *
+ * A level pin has a line, which devices assert until their drivers have served them. The host
+ * raises the interrupt when all of this is true, whichever becomes true last:
+ *  - the line is asserted,
+ *  - the interrupt is not masked,
+ *  - the kernel has ended the interrupt that the host raised before: ob_host_interrupt_end().
  */
 enum ob_interrupt {
 	OB_INTERRUPT_BLOCK = 1,		/* disks have completed requests */
@@ -428,39 +434,67 @@ enum ob_interrupt {
 /* A device raises its interrupt by writing `data`, 32 bits, to `address` of the bus. */
 struct ob_interrupt_message {
 	uint64_t address;
-	uint32_t data;
+	uint32_t data;			/* below 2^16, or only devices with MSI-X can write it */
 	uint32_t reserved;
 };
 
 /*
- * Opens an interrupt for messages of devices, and stores the message that raises it. An interrupt
- * is masked at first. -EBUSY: it is open. -ENOSPC: the host has no more. Any thread may make the
- * calls of this group.
+ * Opens `count` interrupts, `interrupt` and those after it, for messages of one device, and stores
+ * the message that raises the first. `count` is a power of two, at most 32. `interrupt` and the
+ * stored data are multiples of `count`. The message of `interrupt` + i has the same address, and
+ * the data plus i. Interrupts are masked at first. -EBUSY: one is open. -ENOSPC: the host has no
+ * more, or not as many with such data. If a count above 1 fails, the kernel asks again for 1. A
+ * call that fails opens none. Any thread may make the calls of this group.
  */
-int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt,
+#define OB_INTERRUPT_COUNT_MOST 32
+int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count,
 			   struct ob_interrupt_message *message);
 
 /*
- * Closes an interrupt: messages raise it no more. The kernel has masked it before. A message that
- * is on its way may still arrive.
+ * Closes one interrupt: messages raise it no more. The kernel has masked it before. A message that
+ * is on its way may still arrive. The kernel closes interrupts that it opened by one call one by
+ * one, in any order and at any time. It may open a closed one again while others are still open.
  */
 void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt);
 
 /*
- * Masks or unmasks an interrupt that is open. Calls may repeat. A host should keep a message that
+ * Masks or unmasks an interrupt that is open. Calls may repeat. A host should keep an edge that
  * arrives while the interrupt is masked, and raise the interrupt when it is unmasked. A host need
- * not do so: the kernel notes what arrives while a driver has disabled its interrupt. Unmasking may
- * call ob_kernel_interrupt(). The caller's interrupts are off.
+ * not do so: the kernel notes what arrives while a driver has disabled its interrupt. A host must
+ * not raise a level interrupt that is masked. Unmasking may call ob_kernel_interrupt(). The
+ * caller's interrupts are off.
  */
 void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt);
 void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
 
 /*
- * A hint: that vCPU handles the interrupt. OB_ANY_VCPU: any vCPU does. The caller's interrupts are
- * off.
+ * A hint: vCPUs of this set handle the interrupt. Bit n stands for vCPU n; one bit at least is set.
+ * OB_ANY_VCPU: any vCPU does, also one that comes up later. The caller's interrupts are off.
  */
-#define OB_ANY_VCPU (~0u)
-void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint32_t vcpu);
+#define OB_ANY_VCPU (~0ull)
+void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint64_t vcpus);
+
+enum ob_pin_flags {
+	OB_PIN_LEVEL = 1,		/* else edge: raised when a device asserts the line */
+	OB_PIN_ACTIVE_LOW = 2		/* devices assert the line by a low signal; else a high one */
+};
+
+/*
+ * Opens an interrupt for a pin: an input of the platform's interrupt controllers, which the
+ * platform numbers as it likes. `flags`: enum ob_pin_flags. Devices may share a pin: the kernel
+ * opens a pin once, with one interrupt for all its devices, and never closes it. The interrupt is
+ * masked at first. -EINVAL: there is no such pin, or it does not work like that. -EBUSY: the
+ * interrupt or the pin is open. -ENOSPC: the host has no more.
+ */
+int ob_host_interrupt_open_pin(struct ob_host *host, uint32_t interrupt, uint32_t pin,
+			       uint32_t flags);
+
+/*
+ * The kernel has handled a level interrupt that the host has raised, or ignores it: one call for
+ * each that the host has raised. The interrupt may be masked. May call ob_kernel_interrupt(). The
+ * caller's interrupts are off.
+ */
+void ob_host_interrupt_end(struct ob_host *host, uint32_t interrupt);
 
 /* ---- device memory ----------------------------------------------------- */
 
@@ -555,6 +589,16 @@ int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_windo
 uint32_t ob_host_pci_read(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size);
 void ob_host_pci_write(struct ob_host *host, uint32_t device, uint32_t offset, uint32_t size,
 		       uint32_t value);
+
+/*
+ * Routes a pin of a device: stores which pin of ob_host_interrupt_open_pin() it reaches, and how
+ * that one works (enum ob_pin_flags). `device`: as above, on bus 0: the kernel follows pins through
+ * bridges itself. `pin`: 1 to 4, for INTA to INTD. Several may reach the same pin, and then with
+ * the same flags. -ENOENT: nobody routes this pin. The kernel prints that, and the driver gets no
+ * interrupt by pin. The caller's interrupts are on.
+ */
+int ob_host_pci_pin(struct ob_host *host, uint32_t device, uint32_t pin, uint32_t *routed,
+		    uint32_t *flags);
 
 /* ---- virtio ------------------------------------------------------------ */
 

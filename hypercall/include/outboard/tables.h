@@ -119,7 +119,9 @@
 	member(group, interrupt_close)	\
 	member(group, interrupt_mask)	\
 	member(group, interrupt_unmask)	\
-	member(group, interrupt_affinity)
+	member(group, interrupt_affinity)\
+	member(group, interrupt_open_pin)\
+	member(group, interrupt_end)
 
 /* Without it: -ENOSYS, drivers cannot map device memory. */
 #define OB_HOST_IOMEM(member, group)	\
@@ -136,7 +138,8 @@
 #define OB_HOST_PCI(member, group)	\
 	member(group, pci_window)	\
 	member(group, pci_read)		\
-	member(group, pci_write)
+	member(group, pci_write)	\
+	member(group, pci_pin)
 
 /* Without it: -ENODEV, there are no virtio devices. */
 #define OB_HOST_VIRTIO(member, group)	\

@@ -7,24 +7,31 @@
  * without a Linux interrupt. If an interrupt is disabled, Linux notes it. When the interrupt is
  * enabled, Linux raises it again by ob_irq_retrigger().
  */
-#include <linux/idr.h>
+#include <linux/bitmap.h>
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irqdesc.h>
 #include <linux/msi.h>
+#include <linux/mutex.h>
 #include <linux/rcupdate.h>
-#include <linux/slab.h>
 #include "irq.h"
 #include "vcpu.h"
 
 struct irq_domain *ob_irq_domain __ro_after_init;
-static DEFINE_IDA(ob_irq_numbers);
+
+/* Numbers in use. */
+static DECLARE_BITMAP(ob_irq_numbers, OB_INTERRUPTS) = { [0] = GENMASK(OB_INTERRUPT_FIRST - 1, 0) };
+static DEFINE_MUTEX(ob_irq_numbers_lock);
 
 /* The kernel halts: no interrupt is opened or unmasked any more. */
 static bool ob_irqs_stopped;
 
-/* The vCPU that handles each interrupt, counted from 1. 0: any vCPU does. */
-static u8 ob_irq_vcpus[OB_INTERRUPTS];
+/* The vCPUs that handle each interrupt, a bit for each. 0: any vCPU does. */
+static u64 ob_irq_vcpus[OB_INTERRUPTS];
+static_assert(NR_CPUS <= 64);
+
+/* Of those that ob_irq_alloc() has opened. */
+static struct ob_interrupt_message ob_irq_messages[OB_INTERRUPTS];
 
 static void ob_device_set(struct ob_vcpu *vcpu, u32 interrupt)
 {
@@ -37,13 +44,13 @@ static void ob_device_set(struct ob_vcpu *vcpu, u32 interrupt)
  */
 static struct ob_vcpu *ob_device_vcpu(u32 interrupt)
 {
-	u8 vcpu = READ_ONCE(ob_irq_vcpus[interrupt]);
+	u64 vcpus = READ_ONCE(ob_irq_vcpus[interrupt]);
+	struct ob_vcpu *vcpu;
 
-	if (vcpu)
-		return &ob_vcpus[vcpu - 1];
-	if (interrupt == OB_INTERRUPT_BLOCK)
+	if (interrupt == OB_INTERRUPT_BLOCK && !vcpus)
 		return ob_vcpu_for_disks();
-	return ob_vcpu_of_caller() ?: ob_vcpu_to_interrupt();
+	vcpu = ob_vcpu_of_caller() ?: ob_vcpu_to_interrupt();
+	return !vcpus || vcpus >> (vcpu - ob_vcpus) & 1 ? vcpu : &ob_vcpus[__ffs(vcpus)];
 }
 
 void ob_kernel_interrupt(u32 interrupt)
@@ -100,17 +107,25 @@ static int ob_irq_retrigger(struct irq_data *data)
 	return 1;
 }
 
+/* A level interrupt was handled, or ignored. The host raises it again if its line is asserted. */
+static void ob_irq_end(struct irq_data *data)
+{
+	ob_host_interrupt_end(ob_host, data->hwirq);
+}
+
 static int ob_irq_set_affinity(struct irq_data *data, const struct cpumask *mask, bool force)
 {
-	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
 	bool any = !irqd_affinity_is_managed(data) && cpumask_subset(cpu_online_mask, mask);
+	struct cpumask online;
+	u64 vcpus;
 
-	if (cpu >= nr_cpu_ids)
+	if (!cpumask_and(&online, mask, cpu_online_mask))
 		return -EINVAL;
-	WRITE_ONCE(ob_irq_vcpus[data->hwirq], any ? 0 : cpu + 1);
+	vcpus = *cpumask_bits(&online);
+	WRITE_ONCE(ob_irq_vcpus[data->hwirq], any ? 0 : vcpus);
 	if (data->hwirq >= OB_INTERRUPT_FIRST)
-		ob_host_interrupt_affinity(ob_host, data->hwirq, any ? OB_ANY_VCPU : cpu);
-	irq_data_update_effective_affinity(data, any ? mask : cpumask_of(cpu));
+		ob_host_interrupt_affinity(ob_host, data->hwirq, any ? OB_ANY_VCPU : vcpus);
+	irq_data_update_effective_affinity(data, any ? mask : &online);
 	return IRQ_SET_MASK_OK;
 }
 
@@ -128,14 +143,16 @@ static struct irq_chip ob_irq_chip = {
 	.irq_ack = ob_irq_ack,
 	.irq_mask = ob_irq_mask,
 	.irq_unmask = ob_irq_unmask,
+	.irq_eoi = ob_irq_end,
 	.irq_retrigger = ob_irq_retrigger,
 	.irq_set_affinity = ob_irq_set_affinity,
 	.irq_compose_msi_msg = ob_irq_compose,
 };
 
 /*
- * Maps an interrupt that is always open, or one of a virtio device. Interrupts are edges: one that
- * arrives while its handler runs makes the handler run again.
+ * Maps an interrupt that is always open, or one of a virtio device or a pin. Interrupts are edges:
+ * one that arrives while its handler runs makes the handler run again. The caller may then give a
+ * pin another handler.
  */
 static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number_t interrupt)
 {
@@ -143,53 +160,61 @@ static int ob_irq_map(struct irq_domain *domain, unsigned int irq, irq_hw_number
 	return 0;
 }
 
-static int ob_irq_open(struct irq_domain *domain, unsigned int irq, u32 interrupt)
+int ob_irq_numbers_alloc(unsigned int count)
 {
-	struct ob_interrupt_message *message;
+	int interrupt;
+
+	guard(mutex)(&ob_irq_numbers_lock);
+	interrupt = bitmap_find_free_region(ob_irq_numbers, OB_INTERRUPTS, order_base_2(count));
+	return interrupt < 0 ? -ENOSPC : interrupt;
+}
+
+void ob_irq_numbers_free(u32 interrupt, unsigned int count)
+{
+	guard(mutex)(&ob_irq_numbers_lock);
+	bitmap_clear(ob_irq_numbers, interrupt, count);
+}
+
+static int ob_irq_open(u32 interrupt, unsigned int count)
+{
+	struct ob_interrupt_message *message = &ob_irq_messages[interrupt];
+	unsigned int i;
 	int error;
 
 	if (READ_ONCE(ob_irqs_stopped))
 		return -ENODEV;
-	message = kzalloc(sizeof(*message), GFP_KERNEL);
-	if (!message)
-		return -ENOMEM;
-	error = ob_host_interrupt_open(ob_host, interrupt, message);
-	if (error) {
-		kfree(message);
-		return error;
+	error = ob_host_interrupt_open(ob_host, interrupt, count, message);
+	for (i = 1; !error && i < count; i++) {
+		message[i] = message[0];
+		message[i].data += i;
 	}
-	irq_domain_set_info(domain, irq, interrupt, &ob_irq_chip, message, handle_edge_irq, NULL,
-			    NULL);
-	return 0;
-}
-
-int ob_irq_number_alloc(void)
-{
-	return ida_alloc_range(&ob_irq_numbers, OB_INTERRUPT_FIRST, OB_INTERRUPTS - 1, GFP_KERNEL);
-}
-
-void ob_irq_number_free(u32 interrupt)
-{
-	WRITE_ONCE(ob_irq_vcpus[interrupt], 0);
-	ida_free(&ob_irq_numbers, interrupt);
-}
-
-static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned int count, void *info)
-{
-	int interrupt, error;
-
-	if (count != 1)
-		return -ENOSPC;
-	interrupt = ob_irq_number_alloc();
-	if (interrupt < 0)
-		return interrupt;
-	error = ob_irq_open(domain, irq, interrupt);
-	if (error)
-		ob_irq_number_free(interrupt);
 	return error;
 }
 
-/* Linux calls this for mappings of both kinds. Those of virtio devices have no message. */
+/* PCI's MSI has powers of two. What is above `count` is closed again. */
+static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned int count, void *info)
+{
+	unsigned int i, opened = roundup_pow_of_two(count);
+	int interrupt, error;
+
+	interrupt = ob_irq_numbers_alloc(opened);
+	if (interrupt < 0)
+		return interrupt;
+	error = ob_irq_open(interrupt, opened);
+	if (error) {
+		ob_irq_numbers_free(interrupt, opened);
+		return error;
+	}
+	for (i = 0; i < count; i++)
+		irq_domain_set_info(domain, irq + i, interrupt + i, &ob_irq_chip,
+				    &ob_irq_messages[interrupt + i], handle_edge_irq, NULL, NULL);
+	for (i = count; i < opened; i++)
+		ob_host_interrupt_close(ob_host, interrupt + i);
+	ob_irq_numbers_free(interrupt + count, opened - count);
+	return 0;
+}
+
+/* Linux calls this for all mappings. Those of virtio devices have no message. */
 static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned int count)
 {
 	struct irq_data *data = irq_domain_get_irq_data(domain, irq);
@@ -198,8 +223,8 @@ static void ob_irq_free(struct irq_domain *domain, unsigned int irq, unsigned in
 		ob_host_interrupt_close(ob_host, data->hwirq);
 	/* A vCPU that handles a late message may have looked up `data`, which the caller frees. */
 	synchronize_rcu();
-	kfree(irq_data_get_irq_chip_data(data));
-	ob_irq_number_free(data->hwirq);
+	WRITE_ONCE(ob_irq_vcpus[data->hwirq], 0);
+	ob_irq_numbers_free(data->hwirq, 1);
 	irq_domain_reset_irq_data(data);
 }
 

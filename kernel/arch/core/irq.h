@@ -9,17 +9,19 @@ struct ob_vcpu;
 
 /*
  * All interrupts of the hypercall interface. Messages raise the interrupts that are allocated in
- * this domain. irq_create_mapping() maps those that are always open, and those of virtio devices.
+ * this domain. irq_create_mapping() maps those that are always open, and those of virtio devices
+ * and of pins.
  */
 extern struct irq_domain *ob_irq_domain;
 
 /*
- * A number that nobody else uses, for a virtio device: irq_create_mapping() maps it, and
- * irq_dispose_mapping() frees it. -ENOSPC, -ENOMEM. Both functions may sleep.
+ * Returns the first of `count` numbers that nobody else uses, a multiple of `count`, which is a
+ * power of two. For a virtio device or a pin: irq_create_mapping() maps a number, and
+ * irq_dispose_mapping() frees it. -ENOSPC. Both functions may sleep.
  */
-int ob_irq_number_alloc(void);
-/* For a number that was not mapped. */
-void ob_irq_number_free(u32 interrupt);
+int ob_irq_numbers_alloc(unsigned int count);
+/* For numbers that are not mapped. `count`: any, also 0. */
+void ob_irq_numbers_free(u32 interrupt, unsigned int count);
 
 /* Handles the interrupts that were raised on the vCPU. The vCPU has interrupts off. */
 void ob_devices_run(struct ob_vcpu *vcpu);

@@ -5,6 +5,8 @@
  * the devices.
  *
  *   driver -> PCI-MSI domain (mask bits of the device) -> ob_irq_domain (core/irq.c) -> host
+ *
+ * Pins of devices: pci_pin.c.
  */
 #include <linux/irq.h>
 #include <linux/msi.h>
@@ -14,6 +16,7 @@
 #include "../core/host.h"
 #include "../core/irq.h"
 #include "../core/vcpu.h"
+#include "pci.h"
 
 #define OB_WINDOWS_MOST 8
 
@@ -49,12 +52,6 @@ static struct pci_ops ob_pci_operations = {
 	.write = ob_pci_config_write,
 };
 
-/* Pins of devices raise no interrupt. With 0, drivers do not use the firmware's line. */
-static int ob_pci_map_irq(const struct pci_dev *device, u8 slot, u8 pin)
-{
-	return 0;
-}
-
 /* Some devices have no mask bits, so the parent masks, too. */
 static void ob_msi_mask(struct irq_data *data)
 {
@@ -77,7 +74,8 @@ static struct irq_chip ob_msi_chip = {
 };
 
 static struct msi_domain_info ob_msi_info = {
-	.flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_PCI_MSIX,
+	.flags = MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_PCI_MSIX |
+		 MSI_FLAG_MULTI_PCI_MSI,
 	.chip = &ob_msi_chip,
 };
 
@@ -180,6 +178,7 @@ static int __init ob_pci_probe(void)
 	if (!ob_pci.bridge)
 		return -ENOMEM;
 	ob_pci.bridge->ops = &ob_pci_operations;
+	ob_pci.bridge->swizzle_irq = pci_common_swizzle;
 	ob_pci.bridge->map_irq = ob_pci_map_irq;
 	return ob_pci_add_windows() ?: ob_pci_add_messages() ?: pci_host_probe(ob_pci.bridge);
 }

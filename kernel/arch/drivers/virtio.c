@@ -112,7 +112,7 @@ static irqreturn_t ob_virtio_config_changed(int irq, void *device)
 /* Returns the interrupt's number in the hypercall interface. */
 static int ob_virtio_request_interrupt(irq_handler_t handler, const char *name, void *argument)
 {
-	int interrupt = ob_irq_number_alloc();
+	int interrupt = ob_irq_numbers_alloc(1);
 	unsigned int irq;
 	int error;
 
@@ -125,7 +125,7 @@ static int ob_virtio_request_interrupt(irq_handler_t handler, const char *name, 
 	if (irq)
 		irq_dispose_mapping(irq);
 	else
-		ob_irq_number_free(interrupt);
+		ob_irq_numbers_free(interrupt, 1);
 	return error;
 }
 
