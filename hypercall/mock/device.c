@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The groups that drivers need, for one device of a test: interrupts by messages, device memory,
- * DMA and a PCI bus. The device is function 0 of slot 0, or answers for all functions of the bus.
- * Interrupts by pins: pin.c.
+ * ports, DMA and a PCI bus. The device is function 0 of slot 0, or answers for all functions of the
+ * bus. Interrupts by pins: pin.c.
  *
  * Unless a test states others, RAM has three extents. Their bus addresses differ from their
  * physical ones, and the second extent is below the first one on the bus.
@@ -120,7 +120,8 @@ static int note_map(struct ob_host *host, uint64_t pointer)
 	return -ENOMEM;
 }
 
-int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer)
+int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint32_t flags,
+		      uint64_t *pointer)
 {
 	const struct mock_device *device = host->options.device;
 	void *memory;
@@ -132,6 +133,7 @@ int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uin
 	if (!memory)
 		return -EOPNOTSUPP;
 	*pointer = (uint64_t)memory;
+	host->counts.map_flags = flags;
 	return note_map(host, *pointer);
 }
 
@@ -159,6 +161,20 @@ void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, 
 	const struct mock_device *device = host->options.device;
 
 	device->write(device->state, address, size, value);
+}
+
+uint32_t ob_host_port_read(struct ob_host *host, uint32_t port, uint32_t size)
+{
+	const struct mock_device *device = host->options.device;
+
+	return device->port_read(device->state, port, size);
+}
+
+void ob_host_port_write(struct ob_host *host, uint32_t port, uint32_t size, uint32_t value)
+{
+	const struct mock_device *device = host->options.device;
+
+	device->port_write(device->state, port, size, value);
 }
 
 static const struct ob_dma_extent *all_extents(const struct ob_host *host, uint32_t *count)

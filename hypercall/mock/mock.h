@@ -34,6 +34,9 @@ struct mock_device {
 	void (*config_write)(void *state, uint32_t offset, uint32_t size, uint32_t value);
 	uint64_t (*read)(void *state, uint64_t address, uint32_t size);
 	void (*write)(void *state, uint64_t address, uint32_t size, uint64_t value);
+	/* All ports of the host. NULL: the group of ports is absent. */
+	uint32_t (*port_read)(void *state, uint32_t port, uint32_t size);
+	void (*port_write)(void *state, uint32_t port, uint32_t size, uint32_t value);
 	/*
 	 * Returns the device that is this function of the bus: NULL: there is none. May be NULL
 	 * itself: then this device is function 0, and there is no other.
@@ -85,6 +88,7 @@ struct mock_counts {
 	uint32_t interrupts_live;	/* now: open, and not masked */
 	uint32_t device_maps;		/* now: mappings of device memory */
 	uint32_t wrong_unmaps;		/* of what is no such mapping */
+	uint32_t map_flags;		/* of the last mapping of device memory */
 	uint32_t masked, unmasked;	/* calls */
 	uint64_t affinity;		/* the last hint */
 	uint32_t wrong_opens;		/* of interrupts and pins: open already, or no such numbers */

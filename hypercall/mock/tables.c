@@ -21,12 +21,13 @@ GROUP(timer, OB_HOST_TIMER);
 GROUP(block, OB_HOST_BLOCK);
 GROUP(interrupts, OB_HOST_INTERRUPTS);
 GROUP(iomem, OB_HOST_IOMEM);
+GROUP(ports, OB_HOST_PORTS);
 GROUP(dma, OB_HOST_DMA);
 GROUP(pci, OB_HOST_PCI);
 
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 {
-	bool device = host->options.device;
+	const struct mock_device *device = host->options.device;
 
 	*table = (struct ob_hypercalls) {
 		.size = host->options.table_size ? host->options.table_size : sizeof(*table),
@@ -40,6 +41,7 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.block = host->options.disk_size ? &host_block : NULL,
 		.interrupts = device ? &host_interrupts : NULL,
 		.iomem = device ? &host_iomem : NULL,
+		.ports = device && device->port_read ? &host_ports : NULL,
 		.dma = device && !host->options.no_dma ? &host_dma : NULL,
 		.pci = device ? &host_pci : NULL,
 	};

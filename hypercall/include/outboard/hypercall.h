@@ -503,14 +503,24 @@ void ob_host_interrupt_end(struct ob_host *host, uint32_t interrupt);
  * there are. A host may lack this group: then drivers cannot map device memory.
  */
 
+enum ob_iomem_flags {
+	OB_IOMEM_UNCACHED = 0,
+	/*
+	 * The processor may join writes, and delay them until a fence, as in a frame buffer. The
+	 * kernel asks for this only where a driver does. The host may map the range uncached.
+	 */
+	OB_IOMEM_WRITE_COMBINING = 1,
+};
+
 /*
- * Maps device memory into the address space, uncached, and stores a pointer to it. `address` and
- * `size` may have any alignment. The pointer is that of `address` itself, not of its page. The
- * kernel accesses the range in the sizes that the device knows. A range may be mapped several
- * times, and in parts. -EOPNOTSUPP: the host cannot map this range, and the kernel uses the calls
- * below. -EINVAL: there is no device. -ENOMEM.
+ * Maps device memory into the address space, and stores a pointer to it. `address` and `size` may
+ * have any alignment. `flags`: enum ob_iomem_flags. The pointer is that of `address` itself, not of
+ * its page. The kernel accesses the range in the sizes that the device knows. A range may be mapped
+ * several times, in parts, and with several flags. -EOPNOTSUPP: the host cannot map this range, and
+ * the kernel uses the calls below. -EINVAL: there is no device. -ENOMEM.
  */
-int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint64_t *pointer);
+int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uint32_t flags,
+		      uint64_t *pointer);
 
 /* `pointer`: as ob_host_iomem_map() has stored it. The kernel accesses that range no more. */
 void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer);
@@ -522,6 +532,21 @@ void ob_host_iomem_unmap(struct ob_host *host, uint64_t pointer);
  */
 uint64_t ob_host_iomem_read(struct ob_host *host, uint64_t address, uint32_t size);
 void ob_host_iomem_write(struct ob_host *host, uint64_t address, uint32_t size, uint64_t value);
+
+/* ---- ports ------------------------------------------------------------- */
+
+/*
+ * The I/O ports of x86: an address space of its own, from 0 to 65535. Drivers of devices with I/O
+ * BARs and of legacy devices use them. A host may lack this group: then a read returns all ones,
+ * and a write is lost. Programs get no access to ports.
+ *
+ * `size`: 1, 2 or 4 bytes, all of them below 65536. `port` may have any alignment. If no device
+ * answers, a read returns all ones, and a write is lost. The kernel uses the low `size` bytes of
+ * the result. A host refuses a driver's access to a port of its own in the same way. The caller's
+ * interrupts may be off. Both calls may call ob_kernel_interrupt().
+ */
+uint32_t ob_host_port_read(struct ob_host *host, uint32_t port, uint32_t size);
+void ob_host_port_write(struct ob_host *host, uint32_t port, uint32_t size, uint32_t value);
 
 /* ---- DMA --------------------------------------------------------------- */
 
@@ -541,8 +566,10 @@ struct ob_dma_extent {
  * ob_host_pci_window(). If an extent breaks a rule of this group, the kernel prints an error, and
  * no device reaches RAM.
  *
- * The kernel has no bounce buffers: a buffer whose bus address is above the mask of a device cannot
- * be mapped for that device. So RAM should have bus addresses below 4 GB where devices need that.
+ * Devices with a mask of 32 bits need extent 0 below 4 GB. If RAM has higher bus addresses, too,
+ * then extent 0 is Linux's ZONE_DMA32: coherent memory of such devices comes from there, and so do
+ * the bounce buffers for all that is above. If extent 0 is not below 4 GB, a buffer whose bus
+ * address is above the mask of a device cannot be mapped for that device.
  *
  * If the bus has an IOMMU, the host maps RAM in ob_host_ram_extend(), before that returns. Devices
  * see what processors have written, and processors what devices have written. A host may lack
@@ -567,17 +594,27 @@ int ob_host_dma_extent(struct ob_host *host, uint32_t index, struct ob_dma_exten
  * done. After a panic none of this is done: see ob_host_panic().
  */
 
-/* Where the kernel may put device memory: addresses for the group of device memory. */
+enum ob_pci_window_flags {
+	OB_PCI_PREFETCHABLE = 1,	/* for memory whose reads have no side effects */
+	OB_PCI_PORTS = 2,		/* for I/O BARs: addresses are numbers of ports */
+};
+
+/*
+ * Where the kernel may put device memory or ports: addresses for the groups of device memory and of
+ * ports.
+ */
 struct ob_pci_window {
 	uint64_t address;
 	uint64_t size;
-	uint32_t prefetchable;
+	uint32_t flags;			/* enum ob_pci_window_flags; not both */
 	uint32_t reserved;
 };
 
 /*
- * States one window: index 0, 1, ... until -ENOENT; at most 8. A window must not overlap another
- * window or an extent of RAM. If it does, the kernel prints an error and does not use the bus.
+ * States one window: index 0, 1, ... until -ENOENT; at most 8. A window of memory must not overlap
+ * another window of memory or an extent of RAM. Windows of ports must not overlap each other, and
+ * need the group of ports. If a window breaks a rule, the kernel prints an error and does not use
+ * the bus.
  */
 int ob_host_pci_window(struct ob_host *host, uint32_t index, struct ob_pci_window *window);
 

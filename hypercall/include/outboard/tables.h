@@ -130,11 +130,16 @@
 	member(group, iomem_read)	\
 	member(group, iomem_write)
 
+/* Without it, or without a member of it: a read of a port returns all ones, a write is lost. */
+#define OB_HOST_PORTS(member, group)	\
+	member(group, port_read)	\
+	member(group, port_write)
+
 /* Without it: -ENOENT, no device reaches RAM. */
 #define OB_HOST_DMA(member, group)	\
 	member(group, dma_extent)
 
-/* Without a member of it or of the three groups above: the kernel uses no PCI bus. */
+/* Without a member of it, or of interrupts, iomem or dma: the kernel uses no PCI bus. */
 #define OB_HOST_PCI(member, group)	\
 	member(group, pci_window)	\
 	member(group, pci_read)		\
@@ -201,6 +206,7 @@
 	group(snapshot, OB_HOST_SNAPSHOT, false, ENOENT)	\
 	group(interrupts, OB_HOST_INTERRUPTS, false, ENOSYS)	\
 	group(iomem, OB_HOST_IOMEM, false, ENOSYS)		\
+	group(ports, OB_HOST_PORTS, false, ENOSYS)		\
 	group(dma, OB_HOST_DMA, false, ENOENT)			\
 	group(pci, OB_HOST_PCI, false, ENOSYS)			\
 	group(virtio, OB_HOST_VIRTIO, false, ENODEV)		\

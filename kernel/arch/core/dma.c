@@ -7,13 +7,17 @@
  * use: no run of pages then contains the border. At boot that page is reserved. In memory that is
  * added later, it does not come online.
  *
- * There is no bounce buffer. A buffer that the mask of its device does not cover is not mapped:
- * the driver gets an error.
+ * If RAM is both below and above 4 GB of the bus, the first extent is ZONE_DMA32. It holds coherent
+ * memory for devices with a mask of 32 bits, and Linux's bounce buffers (SWIOTLB). If the first
+ * extent is not below 4 GB, there are none: a buffer that the mask of its device does not cover is
+ * not mapped, and the driver gets an error.
  */
 #include <linux/dma-direct.h>
 #include <linux/export.h>
 #include <linux/memblock.h>
+#include <linux/memory.h>
 #include <linux/memory_hotplug.h>
+#include <linux/swiotlb.h>
 #include <asm/io.h>
 #include "dma.h"
 #include "host.h"
@@ -21,10 +25,13 @@
 #include "vcpu.h"
 
 #define OB_EXTENTS_MOST 16
+/* Linux adds more when all bounce buffers are in use. */
+#define OB_BOUNCE_AT_BOOT SZ_2M
 
 struct ob_dma {
 	struct ob_dma_extent extents[OB_EXTENTS_MOST];	/* physical addresses are Linux's */
 	unsigned int count;		/* 0: no device reaches RAM */
+	u64 zone_end;			/* of ZONE_DMA32, a physical address; 0: no such zone */
 };
 static struct ob_dma ob_dma __ro_after_init;
 
@@ -39,6 +46,17 @@ dma_addr_t phys_to_dma(struct device *device, phys_addr_t address)
 }
 EXPORT_SYMBOL_GPL(phys_to_dma);
 
+/*
+ * Linux also asks for a device's highest address, to choose a zone: a limit up to 32 bits means
+ * ZONE_DMA32, a higher one means any zone first, and then ZONE_DMA32.
+ */
+static phys_addr_t ob_dma_limit(dma_addr_t address)
+{
+	if (!ob_dma.zone_end)
+		return -1;
+	return address <= DMA_BIT_MASK(32) ? DMA_BIT_MASK(32) : DMA_BIT_MASK(63);
+}
+
 phys_addr_t dma_to_phys(struct device *device, dma_addr_t address)
 {
 	unsigned int i;
@@ -46,9 +64,14 @@ phys_addr_t dma_to_phys(struct device *device, dma_addr_t address)
 	for (i = 0; i < ob_dma.count; i++)
 		if (address - ob_dma.extents[i].bus < ob_dma.extents[i].size)
 			return address - ob_dma.extents[i].bus + ob_dma.extents[i].physical;
-	return -1;
+	return ob_dma_limit(address);
 }
 EXPORT_SYMBOL_GPL(dma_to_phys);
+
+u64 ob_dma_zone_end(void)
+{
+	return ob_dma.zone_end;
+}
 
 bool ob_dma_reaches_ram(void)
 {
@@ -85,7 +108,7 @@ dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t add
  * extent may have a higher bus address.
  *
  * Dodge dma_direct_get_required_mask, dma_direct_supported: a mask must cover RAM up to its
- * ceiling, in all extents.
+ * ceiling, in all extents. With bounce buffers, a device works if its mask covers ZONE_DMA32.
  */
 u64 __wrap_dma_direct_get_required_mask(struct device *device)
 {
@@ -95,6 +118,8 @@ u64 __wrap_dma_direct_get_required_mask(struct device *device)
 /* A mask of 32 bits is always accepted, as everywhere in Linux. */
 int __wrap_dma_direct_supported(struct device *device, u64 mask)
 {
+	if (ob_dma.zone_end && mask >= phys_to_dma(device, ob_dma.zone_end - 1))
+		return true;
 	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
 }
 
@@ -165,6 +190,33 @@ static bool __init ob_dma_read(void)
 	return end >= ob_machine.memory;
 }
 
+/* Of a block of memory that is added, all pages join one zone. */
+static void __init ob_dma_zone_set(void)
+{
+	const struct ob_dma_extent *low = &ob_dma.extents[0];
+	u64 end = min(low->physical + low->size, SZ_4G);
+
+	if (end > OB_PHYS_OFFSET + ob_memory_at_boot())
+		end = round_down(end, memory_block_size_bytes());
+	if (ob_dma_highest() > DMA_BIT_MASK(32) && low->bus + low->size <= SZ_4G)
+		ob_dma.zone_end = end;
+	else
+		/* Linux then asks for ZONE_DMA, which means any memory, never for ZONE_DMA32. */
+		zone_dma_limit = DMA_BIT_MASK(64);
+}
+
+static int __init ob_dma_bounce_setup(void)
+{
+	int error = 0;
+
+	if (ob_dma.zone_end)
+		error = swiotlb_init_late(OB_BOUNCE_AT_BOOT, GFP_KERNEL | GFP_DMA32, NULL);
+	if (error)
+		pr_err("there are no bounce buffers for devices: error %d\n", error);
+	return error;
+}
+core_initcall(ob_dma_bounce_setup);
+
 #ifdef CONFIG_MEMORY_HOTPLUG
 static bool ob_dma_has_border(unsigned long start, unsigned long count)
 {
@@ -206,6 +258,7 @@ void __init ob_dma_setup(void)
 		ob_dma = (struct ob_dma) {};
 		return;
 	}
+	ob_dma_zone_set();
 	for (i = 0; i < ob_dma.count; i++)
 		if (ob_dma_border(i))
 			memblock_reserve(PFN_PHYS(ob_dma_border(i)), PAGE_SIZE);

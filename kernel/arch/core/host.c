@@ -180,6 +180,7 @@ const char *ob_host_connect(const struct ob_hypercalls *table, struct ob_host *h
 	ob_host_groups = (struct ob_host_groups) {
 		.mapping = ob_has(table, OB_GROUP_mapping),
 		.timer = ob_has(table, OB_GROUP_timer),
+		.ports = ob_has(table, OB_GROUP_ports),
 		.dma = ob_has(table, OB_GROUP_dma),
 		.pci = ob_given(table, &ob_groups[OB_GROUP_pci]),
 		.pci_is_whole = ob_has(table, OB_GROUP_pci) &&

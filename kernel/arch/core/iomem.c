@@ -1,45 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device memory. If the host can map it, ioremap() returns its address in the host's address
- * space, and an access is one instruction. If the host cannot, ioremap() returns a token: bit 63
- * and the bus address, which is no address of any process. Each access is then a hypercall.
+ * Device memory and ports. If the host can map device memory, ioremap() returns its address in the
+ * host's address space, and an access is one instruction. If the host cannot, ioremap() returns a
+ * token, which is no address of any process. Each access is then a hypercall. inb() and
+ * ioport_map() add the number of a port to PCI_IOBASE: that is a token, too. So every accessor
+ * works for both.
+ *
+ *   bit 63, bit 62		the low bits
+ *   1       0			address on the bus
+ *   1       1			number of a port
  *
  * Callers of memremap() use a pointer, so it never returns a token.
- *
- * inb() and its relatives arrive here with the number of a port as the address. No port answers:
- * a read returns ones, a write does nothing.
  */
 #include <linux/align.h>
 #include <linux/export.h>
 #include <linux/io.h>
 #include <asm/host.h>
 #include <asm/page.h>
+#include "host.h"
 
 #define OB_TOKEN (1UL << 63)
-#define OB_PORTS 0x10000
 
 static bool ob_is_token(const volatile void __iomem *address)
 {
-	return ((unsigned long)address & -OB_IOMEM_BASE) == OB_TOKEN;
+	return (long)address < 0;
 }
 
-static bool ob_is_port(const volatile void __iomem *address)
+static bool ob_is_port(const volatile void __iomem *token)
 {
-	return (unsigned long)address < OB_PORTS;
+	return (unsigned long)token >= (unsigned long)PCI_IOBASE;
 }
 
-static u64 ob_token_address(const volatile void __iomem *address)
+static u64 ob_token_address(const volatile void __iomem *token)
 {
-	return (unsigned long)address & (OB_IOMEM_BASE - 1);
+	return (unsigned long)token & (OB_IOMEM_BASE - 1);
 }
 
-void __iomem *ioremap(phys_addr_t address, size_t size)
+static bool ob_port_exists(u64 port, u32 size)
+{
+	return ob_host_groups.ports && port + size - 1 <= IO_SPACE_LIMIT;
+}
+
+/* A port has 4 bytes at most. Linux makes one access of 8 bytes for ioread64() of an I/O BAR. */
+static u64 ob_port_read(u64 port, u32 size)
+{
+	if (size == sizeof(u64))
+		return (u32)ob_port_read(port, 4) | ob_port_read(port + 4, 4) << 32;
+	return ob_port_exists(port, size) ? ob_host_port_read(ob_host, port, size) : ~0ULL;
+}
+
+static void ob_port_write(u64 port, u32 size, u64 value)
+{
+	if (size == sizeof(u64)) {
+		ob_port_write(port, 4, value);
+		ob_port_write(port + 4, 4, value >> 32);
+	} else if (ob_port_exists(port, size)) {
+		ob_host_port_write(ob_host, port, size, value);
+	}
+}
+
+static u64 ob_token_read(const volatile void __iomem *token, u32 size)
+{
+	if (ob_is_port(token))
+		return ob_port_read(ob_token_address(token), size);
+	return ob_host_iomem_read(ob_host, ob_token_address(token), size);
+}
+
+static void ob_token_write(volatile void __iomem *token, u32 size, u64 value)
+{
+	if (ob_is_port(token))
+		ob_port_write(ob_token_address(token), size, value);
+	else
+		ob_host_iomem_write(ob_host, ob_token_address(token), size, value);
+}
+
+static void __iomem *ob_ioremap(phys_addr_t address, size_t size, u32 flags)
 {
 	u64 bus = address - OB_IOMEM_BASE, pointer;
 
 	if (address < OB_IOMEM_BASE || bus >= OB_IOMEM_BASE || !size || size > OB_IOMEM_BASE - bus)
 		return NULL;
-	switch (ob_host_iomem_map(ob_host, bus, size, &pointer)) {
+	switch (ob_host_iomem_map(ob_host, bus, size, flags, &pointer)) {
 	case 0:
 		return (void __iomem *)pointer;
 	case -EOPNOTSUPP:
@@ -48,14 +89,18 @@ void __iomem *ioremap(phys_addr_t address, size_t size)
 		return NULL;
 	}
 }
+
+void __iomem *ioremap(phys_addr_t address, size_t size)
+{
+	return ob_ioremap(address, size, OB_IOMEM_UNCACHED);
+}
 EXPORT_SYMBOL(ioremap);
 
-void __iomem *ob_ioremap_pointer(phys_addr_t address, size_t size)
+void __iomem *ob_ioremap_wc(phys_addr_t address, size_t size)
 {
-	void __iomem *mapped = ioremap(address, size);
-
-	return ob_is_token(mapped) ? NULL : mapped;
+	return ob_ioremap(address, size, OB_IOMEM_WRITE_COMBINING);
 }
+EXPORT_SYMBOL(ob_ioremap_wc);
 
 static bool ob_is_ram(const volatile void __iomem *address)
 {
@@ -75,10 +120,7 @@ EXPORT_SYMBOL(iounmap);
 type __raw_read##letter(const volatile void __iomem *address)				\
 {											\
 	if (ob_is_token(address))							\
-		return ob_host_iomem_read(ob_host, ob_token_address(address),		\
-					  sizeof(type));				\
-	if (ob_is_port(address))							\
-		return (type)~0ULL;							\
+		return ob_token_read(address, sizeof(type));				\
 	return *(const volatile type __force *)address;					\
 }											\
 EXPORT_SYMBOL(__raw_read##letter);							\
@@ -86,9 +128,8 @@ EXPORT_SYMBOL(__raw_read##letter);							\
 void __raw_write##letter(type value, volatile void __iomem *address)			\
 {											\
 	if (ob_is_token(address))							\
-		ob_host_iomem_write(ob_host, ob_token_address(address), sizeof(type),	\
-				    value);						\
-	else if (!ob_is_port(address))							\
+		ob_token_write(address, sizeof(type), value);				\
+	else										\
 		*(volatile type __force *)address = value;				\
 }											\
 EXPORT_SYMBOL(__raw_write##letter)

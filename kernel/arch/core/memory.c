@@ -51,6 +51,16 @@ u64 ob_memory_at_boot(void)
 	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT + round_up(more, OB_MEMORY_UNIT));
 }
 
+/*
+ * Linux puts memory that is added into the zone that spans it: so ZONE_DMA32 spans all that will
+ * belong to it.
+ */
+static void __init ob_memory_extend_zone(struct zone *zone)
+{
+	if (ob_dma_zone_end())
+		zone->spanned_pages = PHYS_PFN(ob_dma_zone_end()) - zone->zone_start_pfn;
+}
+
 void __init ob_memory_setup(void)
 {
 	unsigned long zones[MAX_NR_ZONES] = {};
@@ -63,8 +73,10 @@ void __init ob_memory_setup(void)
 	high_memory = (void *)(ob_layout.ram + size);
 	set_max_mapnr(max_pfn);
 	sparse_init();
+	zones[ZONE_DMA32] = min_t(unsigned long, PHYS_PFN(ob_dma_zone_end()), max_low_pfn);
 	zones[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(zones);
+	ob_memory_extend_zone(&NODE_DATA(0)->node_zones[ZONE_DMA32]);
 	ob_zero_page = virt_to_page(memblock_alloc(PAGE_SIZE, PAGE_SIZE));
 }
 

@@ -79,14 +79,26 @@ static struct msi_domain_info ob_msi_info = {
 	.chip = &ob_msi_chip,
 };
 
+static bool __init ob_pci_is_ports(const struct ob_pci_window *window)
+{
+	return window->flags & OB_PCI_PORTS;
+}
+
 static bool __init ob_pci_window_is_right(u32 index, const struct ob_pci_window *window)
 {
-	if (index >= OB_WINDOWS_MOST || !window->size || window->address >= OB_IOMEM_BASE ||
-	    window->size > OB_IOMEM_BASE - window->address) {
+	bool ports = ob_pci_is_ports(window);
+	u64 end = ports ? IO_SPACE_LIMIT + 1 : OB_IOMEM_BASE;
+
+	if (index >= OB_WINDOWS_MOST || !window->size || window->address >= end ||
+	    window->size > end - window->address || window->flags > OB_PCI_PORTS) {
 		pr_err("window %u of the PCI bus is wrong\n", index);
 		return false;
 	}
-	if (ob_dma_overlaps(window->address, window->size)) {
+	if (ports && !ob_host_groups.ports) {
+		pr_err("window %u of the PCI bus is for ports, but the host has none\n", index);
+		return false;
+	}
+	if (!ports && ob_dma_overlaps(window->address, window->size)) {
 		pr_err("window %u of the PCI bus overlaps RAM on the bus\n", index);
 		return false;
 	}
@@ -99,7 +111,8 @@ static bool __init ob_pci_window_overlaps(u32 index, const struct ob_pci_window 
 	u32 i;
 
 	for (i = 0; i < index && !ob_host_pci_window(ob_host, i, &other); i++) {
-		if (window->address < other.address + other.size &&
+		if (ob_pci_is_ports(window) == ob_pci_is_ports(&other) &&
+		    window->address < other.address + other.size &&
 		    other.address < window->address + window->size) {
 			pr_err("windows %u and %u of the PCI bus overlap\n", i, index);
 			return true;
@@ -121,14 +134,19 @@ static int __init ob_pci_check_windows(void)
 
 static int __init ob_pci_add_window(struct resource *resource, const struct ob_pci_window *window)
 {
+	bool ports = ob_pci_is_ports(window);
+	u64 base = ports ? 0 : OB_IOMEM_BASE;
+
 	*resource = (struct resource) {
 		.name = "PCI",
-		.start = OB_IOMEM_BASE + window->address,
-		.end = OB_IOMEM_BASE + window->address + window->size - 1,
-		.flags = IORESOURCE_MEM | (window->prefetchable ? IORESOURCE_PREFETCH : 0),
+		.start = base + window->address,
+		.end = base + window->address + window->size - 1,
+		.flags = ports ? IORESOURCE_IO : IORESOURCE_MEM,
 	};
-	pci_add_resource_offset(&ob_pci.bridge->windows, resource, OB_IOMEM_BASE);
-	return request_resource(&iomem_resource, resource);
+	if (window->flags & OB_PCI_PREFETCHABLE)
+		resource->flags |= IORESOURCE_PREFETCH;
+	pci_add_resource_offset(&ob_pci.bridge->windows, resource, base);
+	return request_resource(ports ? &ioport_resource : &iomem_resource, resource);
 }
 
 static int __init ob_pci_add_windows(void)

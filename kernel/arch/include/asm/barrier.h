@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* x86-64 orders all but a store before a later load. */
+/*
+ * x86-64 orders all but a store before a later load. Accesses of write-combining device memory have
+ * no order: mb(), rmb() and wmb() order these, too.
+ */
 #ifndef _ASM_OUTBOARD_BARRIER_H
 #define _ASM_OUTBOARD_BARRIER_H
 
-#define __mb() asm volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc")
-#define __rmb() barrier()
-#define __wmb() barrier()
-#define __smp_mb() __mb()
+#define __mb() asm volatile("mfence" ::: "memory")
+#define __rmb() asm volatile("lfence" ::: "memory")
+#define __wmb() asm volatile("sfence" ::: "memory")
+#define __dma_rmb() barrier()
+#define __dma_wmb() barrier()
+#define __smp_mb() asm volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc")
 #define __smp_rmb() barrier()
 #define __smp_wmb() barrier()
 

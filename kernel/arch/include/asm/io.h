@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Device memory (core/iomem.c). ioremap() returns an address in the host's address space if the
- * host can map device memory there. Else it returns a token: each access is then a hypercall.
+ * Device memory and ports (core/iomem.c). ioremap() returns an address in the host's address space
+ * if the host can map device memory there. Else it returns a token: each access is then a
+ * hypercall. A port has a token, too.
  */
 #ifndef _ASM_OUTBOARD_IO_H
 #define _ASM_OUTBOARD_IO_H
@@ -10,8 +11,16 @@
 #include <linux/const.h>
 #include <linux/types.h>
 
-/* There are no ports. */
-#define IO_SPACE_LIMIT 0
+/* Port 0. The address of port N is N bytes above. */
+#define PCI_IOBASE ((void __iomem *)(_AC(3, UL) << 62))
+#define IO_SPACE_LIMIT 0xffff
+
+/*
+ * An accessor keeps the order of the program, as on x86. Write-combining memory has no order, not
+ * even here: its drivers call wmb().
+ */
+#define __io_ar(value) barrier()
+#define __io_bw() barrier()
 
 /* The physical address of device memory is this one plus its bus address: RAM is never there. */
 #define OB_IOMEM_BASE (_AC(1, UL) << 52)
@@ -21,8 +30,14 @@ void __iomem *ioremap(phys_addr_t address, size_t size);
 #define iounmap iounmap
 void iounmap(volatile void __iomem *address);
 
-/* The same, but NULL in the place of a token. */
-void __iomem *ob_ioremap_pointer(phys_addr_t address, size_t size);
+/* Write-combining, if the host can do that. */
+void __iomem *ob_ioremap_wc(phys_addr_t address, size_t size);
+
+/* NULL in the place of a token. */
+static inline void __iomem *ob_iomem_pointer(void __iomem *mapped)
+{
+	return (long)mapped < 0 ? NULL : mapped;
+}
 
 /*
  * memremap(), in kernel/iomem.c, returns what it gets from these functions as a pointer. Drivers
@@ -37,12 +52,21 @@ void __iomem *ob_ioremap_pointer(phys_addr_t address, size_t size);
 #define ioremap_wc ioremap_wc
 static inline void __iomem *ioremap_wc(phys_addr_t address, size_t size)
 {
-	return OB_IS_MEMREMAP ? ob_ioremap_pointer(address, size) : ioremap(address, size);
+	void __iomem *mapped = ob_ioremap_wc(address, size);
+
+	return OB_IS_MEMREMAP ? ob_iomem_pointer(mapped) : mapped;
 }
 
-#define ioremap_wt ioremap_wc
+#define ioremap_wt ioremap_wt
+static inline void __iomem *ioremap_wt(phys_addr_t address, size_t size)
+{
+	void __iomem *mapped = ioremap(address, size);
 
-#define arch_memremap_wb(address, size) ((__force void *)ob_ioremap_pointer(address, size))
+	return OB_IS_MEMREMAP ? ob_iomem_pointer(mapped) : mapped;
+}
+
+#define arch_memremap_wb(address, size)	\
+	((__force void *)ob_iomem_pointer(ioremap(address, size)))
 
 /* The host maps device memory anywhere: memunmap() leaves it to iounmap() what to unmap. */
 #define IOREMAP_START 1UL

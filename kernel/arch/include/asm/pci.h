@@ -6,7 +6,8 @@
 #ifndef _ASM_OUTBOARD_PCI_H
 #define _ASM_OUTBOARD_PCI_H
 
-#define PCIBIOS_MIN_IO 0
+/* In a window that begins at port 0, the ports below belong to legacy devices. */
+#define PCIBIOS_MIN_IO 0x1000
 #define PCIBIOS_MIN_MEM 0
 
 /* Linux assigns new bus numbers to all bridges. */
