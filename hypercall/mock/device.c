@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The groups that drivers need, for one device of a test: interrupts by messages, device memory,
- * ports, DMA and a PCI bus. The device is function 0 of slot 0, or answers for all functions of the
- * bus. Interrupts by pins: pin.c.
+ * The groups that drivers need, for one device of a test: device memory, ports, DMA and a PCI bus;
+ * interrupts are in interrupt.c. The device is function 0 of slot 0, or answers for all functions
+ * of the bus.
  *
  * Unless a test states others, RAM has three extents. Their bus addresses differ from their
  * physical ones, and the second extent is below the first one on the bus.
@@ -12,8 +12,6 @@
 
 #include "internal.h"
 
-#define MESSAGE_ADDRESS 0xfee00000ull
-#define MESSAGE_DATA 0x4000u
 #define NOTHING 0xffffffffu
 
 #define MB (1ull << 20)
@@ -28,85 +26,6 @@ static const struct ob_dma_extent usual_extents[] = {
 static const struct ob_pci_window window = {
 	.address = MOCK_WINDOW_ADDRESS, .size = MOCK_WINDOW_SIZE,
 };
-
-static bool is_free(const struct ob_host *host, uint32_t interrupt, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if (host->interrupts[interrupt + i])
-			return false;
-	return true;
-}
-
-int mock_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count)
-{
-	bool wrong = interrupt < OB_INTERRUPT_FIRST || !count || count & (count - 1) ||
-		     count > OB_INTERRUPT_COUNT_MOST || interrupt % count ||
-		     interrupt + count > OB_INTERRUPTS;
-
-	if (wrong || !is_free(host, interrupt, count)) {
-		host->counts.wrong_opens++;
-		return wrong ? -EINVAL : -EBUSY;
-	}
-	for (uint32_t i = 0; i < count; i++)
-		host->interrupts[interrupt + i] = host->masked[interrupt + i] = true;
-	host->counts.interrupts_open += count;
-	return 0;
-}
-
-int ob_host_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count,
-			   struct ob_interrupt_message *message)
-{
-	if (host->options.messages_most && count > host->options.messages_most)
-		return -ENOSPC;
-	*message = (struct ob_interrupt_message) {
-		.address = MESSAGE_ADDRESS, .data = MESSAGE_DATA + interrupt,
-	};
-	return mock_interrupt_open(host, interrupt, count);
-}
-
-static void set_masked(struct ob_host *host, uint32_t interrupt, bool masked)
-{
-	if (!host->interrupts[interrupt] || host->masked[interrupt] == masked)
-		return;
-	host->masked[interrupt] = masked;
-	if (masked)
-		host->counts.interrupts_live--;
-	else
-		host->counts.interrupts_live++;
-}
-
-void ob_host_interrupt_close(struct ob_host *host, uint32_t interrupt)
-{
-	set_masked(host, interrupt, true);
-	host->counts.interrupts_open -= host->interrupts[interrupt];
-	host->interrupts[interrupt] = false;
-}
-
-/* This platform raises masked edges, too: the kernel notes them. */
-void ob_host_interrupt_mask(struct ob_host *host, uint32_t interrupt)
-{
-	set_masked(host, interrupt, true);
-	host->counts.masked++;
-}
-
-void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt)
-{
-	set_masked(host, interrupt, false);
-	host->counts.unmasked++;
-	mock_pin_unmasked(host, interrupt);
-}
-
-void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint64_t vcpus)
-{
-	(void)interrupt;
-	host->counts.affinity = vcpus;
-}
-
-void mock_message(struct ob_host *host, uint64_t address, uint32_t data)
-{
-	if (address == MESSAGE_ADDRESS)
-		host->upcalls->interrupt(data - MESSAGE_DATA);
-}
 
 static int note_map(struct ob_host *host, uint64_t pointer)
 {
@@ -254,6 +173,14 @@ void ob_host_pci_write(struct ob_host *host, uint32_t function, uint32_t offset,
 
 	if (device)
 		device->config_write(device->state, offset, size, value);
+}
+
+int ob_host_pci_pin(struct ob_host *host, uint32_t function, uint32_t pin, uint32_t *routed,
+		    uint32_t *flags)
+{
+	const struct mock_device *device = host->options.device;
+
+	return device->pin ? device->pin(device->state, function, pin, routed, flags) : -ENOENT;
 }
 
 void mock_device_vcpus_stopped(struct ob_host *host)

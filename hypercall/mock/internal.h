@@ -79,14 +79,8 @@ void mock_threads_end(struct ob_host *host);
 /* Of each thread's block, from the thread pointer. */
 int64_t mock_thread_block_distance(const struct ob_host *host);
 
-/* device.c */
-/* All vCPUs have stopped, and RAM is still there. */
+/* device.c: all vCPUs have stopped, and RAM is still there. */
 void mock_device_vcpus_stopped(struct ob_host *host);
-/* Opens `count` interrupts, masked: 0, -EINVAL, -EBUSY. Counts errors as wrong. */
-int mock_interrupt_open(struct ob_host *host, uint32_t interrupt, uint32_t count);
-
-/* pin.c: the interrupt, of a pin or not, is not masked any more. */
-void mock_pin_unmasked(struct ob_host *host, uint32_t interrupt);
 
 /* tables.c */
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table);

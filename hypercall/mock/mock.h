@@ -5,7 +5,7 @@
  * One host thread runs everything. The kernel's threads, its clients and its timer are coroutines
  * of this platform. They switch at hypercalls only (threads.c). The platform needs memory, a clock,
  * random numbers and a place for messages. It has no mapping group, no signals, no components and
- * no snapshots. Its only disk is memory. A test can add a PCI device (device.c).
+ * no snapshots. Its only disk is memory. A test can add a PCI device (device.c, interrupt.c).
  *
  * A test links this platform, and calls the functions below and the upcalls of the kernel.
  */
@@ -38,7 +38,7 @@ struct mock_device {
 	uint32_t (*port_read)(void *state, uint32_t port, uint32_t size);
 	void (*port_write)(void *state, uint32_t port, uint32_t size, uint32_t value);
 	/*
-	 * Returns the device that is this function of the bus: NULL: there is none. May be NULL
+	 * Returns the device that is this function of the bus. NULL: there is none. May be NULL
 	 * itself: then this device is function 0, and there is no other.
 	 */
 	const struct mock_device *(*at)(void *state, uint32_t function);
@@ -74,7 +74,7 @@ struct mock_options {
 	uint32_t extent_count;
 	const struct ob_pci_window *windows;	/* of the bus; NULL: that of MOCK_WINDOW_ADDRESS */
 	uint32_t window_count;
-	uint32_t messages_most;		/* that can be opened at once; 0: all that the kernel asks for */
+	uint32_t messages_most;		/* that one call can open; 0: no limit */
 	uint64_t table_size;		/* stated by the table of hypercalls; 0: all groups */
 };
 
@@ -91,7 +91,7 @@ struct mock_counts {
 	uint32_t map_flags;		/* of the last mapping of device memory */
 	uint32_t masked, unmasked;	/* calls */
 	uint64_t affinity;		/* the last hint */
-	uint32_t wrong_opens;		/* of interrupts and pins: open already, or no such numbers */
+	uint32_t wrong_opens;		/* of what is open or does not exist */
 	uint32_t wrong_ends;		/* of interrupts that were not raised by a level pin */
 	uint32_t pin_interrupts;	/* that were raised */
 	uint32_t threads;		/* for the kernel and by mock_client() */

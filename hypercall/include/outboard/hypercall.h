@@ -434,7 +434,7 @@ enum ob_interrupt {
 /* A device raises its interrupt by writing `data`, 32 bits, to `address` of the bus. */
 struct ob_interrupt_message {
 	uint64_t address;
-	uint32_t data;			/* below 2^16, or only devices with MSI-X can write it */
+	uint32_t data;			/* below 2^16 for devices with MSI; MSI-X has 32 bits */
 	uint32_t reserved;
 };
 
@@ -475,8 +475,8 @@ void ob_host_interrupt_unmask(struct ob_host *host, uint32_t interrupt);
 void ob_host_interrupt_affinity(struct ob_host *host, uint32_t interrupt, uint64_t vcpus);
 
 enum ob_pin_flags {
-	OB_PIN_LEVEL = 1,		/* else edge: raised when a device asserts the line */
-	OB_PIN_ACTIVE_LOW = 2		/* devices assert the line by a low signal; else a high one */
+	OB_PIN_LEVEL = 1,		/* else edge: raised when the line is asserted */
+	OB_PIN_ACTIVE_LOW = 2		/* the asserted line is low, else high */
 };
 
 /*
