@@ -176,7 +176,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 {
 	struct ob_disk_parameters parameters = { .flags = config->flags | OB_BLOCK_SERVED };
 	struct ob_host *host = instance->host;
-	struct ob_platform_served served;
+	struct ob_platform_served_disk served;
 	struct served_disk *disk;
 	char path[16];
 	int number, result;
@@ -188,7 +188,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 		return -ENOMEM;
 	*disk = (struct served_disk){ .operations = *config->operations,
 				      .context = config->context };
-	served = (struct ob_platform_served){
+	served = (struct ob_platform_served_disk){
 		.perform = perform,
 		.closed = closed,
 		.context = disk,
@@ -197,7 +197,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 		.can_discard = !(config->flags & OB_DISK_READ_ONLY) && config->operations->discard,
 	};
 	served.size = config->capacity - config->capacity % served.sector_size;
-	number = ob_platform_serve(host, &served);
+	number = ob_platform_disk_offer(host, &served);
 	if (number < 0) {
 		free(disk);
 		return number;
@@ -207,7 +207,7 @@ static int add_served(struct ob_instance *instance, const struct ob_disk_config 
 	result = ob_upcall(instance, disk_add)(&parameters, name);
 	if (result >= 0)
 		__atomic_store_n(&disk->added, true, __ATOMIC_RELEASE);
-	if (!ob_platform_serve_done(host, number))
+	if (!ob_platform_disk_withdraw(host, number))
 		free(disk);
 	return result;
 }

@@ -36,16 +36,12 @@ static int read_hub(const char *hub, struct ob_net_options *options)
 	return 0;
 }
 
-static int listen_for(const struct ob_platform_serve *from, struct ob_net_server **server)
+static int listen_for(const struct ob_platform_net_serve *from, struct ob_net_server **server)
 {
 	char reason[OB_ERROR_BYTES];
-	struct ob_serve *made;
-	int error = ob_platform_serve_net_listen(from, &made, reason, sizeof(reason));
+	int error = ob_platform_net_serve_listen(from, server, reason, sizeof(reason));
 
-	if (error)
-		return fail(error, "%s", reason);
-	*server = (struct ob_net_server *)made;
-	return 0;
+	return error ? fail(error, "%s", reason) : 0;
 }
 
 int ob_net_serve_listen(const char *hub, const char *socket,
@@ -63,7 +59,7 @@ int ob_net_serve_listen(const char *hub, const char *socket,
 		return fail(-ENOMEM, "%s", strerror(ENOMEM));
 	error = read_hub(hub, options);
 	if (!error)
-		error = listen_for(&(struct ob_platform_serve){
+		error = listen_for(&(struct ob_platform_net_serve){
 			.hub = options->device.target,
 			.socket = socket,
 			.mtu = options->device.mtu,
@@ -80,18 +76,17 @@ int ob_net_serve_start(struct ob_net_server *server, int opener)
 	int error;
 
 	ob_error_clear(OB_ERROR_NET);
-	error = ob_platform_serve_net_start((struct ob_serve *)server, opener, reason,
-					    sizeof(reason));
+	error = ob_platform_net_serve_start(server, opener, reason, sizeof(reason));
 	return error ? fail(error, "%s", reason) : 0;
 }
 
 void ob_net_serve_open(const struct ob_net_server *server, int socket)
 {
-	ob_platform_serve_net_open((const struct ob_serve *)server, socket);
+	ob_platform_net_serve_open(server, socket);
 }
 
 void ob_net_serve_end(struct ob_net_server *server)
 {
 	if (server)
-		ob_platform_serve_net_end((struct ob_serve *)server);
+		ob_platform_net_serve_end(server);
 }

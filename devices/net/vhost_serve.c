@@ -27,7 +27,7 @@
 #define WAITING_MOST 8
 
 static struct ob_host platform;
-static struct ob_serve *servers;
+static struct ob_net_server *servers;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;	/* of the list */
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
@@ -37,15 +37,15 @@ static int fork_hook_error;
 /* The number of an interrupt is that of the queue, plus 1. The hub's thread fills the first one. */
 static void interrupt(void *context, uint32_t number)
 {
-	struct ob_serve *s = context;
+	struct ob_net_server *s = context;
 
 	if (number == 1)
 		ob_bell_ring(&s->queues[0].call);
 	else
-		ob_serve_ring(s, number - 1);
+		ob_server_ring(s, number - 1);
 }
 
-static int open_port(struct ob_serve *s, char *error, size_t size)
+static int open_port(struct ob_net_server *s, char *error, size_t size)
 {
 	struct ob_net_request request = {
 		.target = s->hub, .mtu = s->mtu, .opener = s->opener < 0 ? NULL : &s->opener,
@@ -70,7 +70,7 @@ static int open_port(struct ob_serve *s, char *error, size_t size)
 }
 
 /* A fork()ed child must not find a device that is being freed. */
-static void close_port(struct ob_serve *s)
+static void close_port(struct ob_net_server *s)
 {
 	struct ob_virtio_device *device = s->device;
 
@@ -78,40 +78,40 @@ static void close_port(struct ob_serve *s)
 	device->operations->close(device);
 }
 
-static void forget_front_end(struct ob_serve *s)
+static void forget_front_end(struct ob_net_server *s)
 {
 	memset(s->queues, 0, sizeof(s->queues));
-	for (int i = 0; i < OB_SERVE_QUEUES; i++)
+	for (int i = 0; i < OB_SERVER_QUEUES; i++)
 		s->queues[i].kick = s->queues[i].call.fd = -1;
 	s->protocol = 0;
 	s->has_features = s->enables = false;
 }
 
-static void serve(struct ob_serve *s)
+static void serve(struct ob_net_server *s)
 {
 	char error[256];
 
 	forget_front_end(s);
 	if (open_port(s, error, sizeof(error))) {
-		ob_serve_say(s, "the front-end is disconnected: %s", error);
+		ob_server_say(s, "the front-end is disconnected: %s", error);
 	} else {
-		ob_serve_front_end(s);
+		ob_server_front_end(s);
 		if (s->is_stuck)
 			return;
 		close_port(s);
 	}
-	ob_serve_memory_unmap(&s->memory);
-	ob_serve_close_descriptors(s);
+	ob_server_memory_unmap(&s->memory);
+	ob_server_close_descriptors(s);
 }
 
-static bool is_stopping(const struct ob_serve *s)
+static bool is_stopping(const struct ob_net_server *s)
 {
 	return __atomic_load_n(&s->stopping, __ATOMIC_SEQ_CST);
 }
 
 static void work(void *argument)
 {
-	struct ob_serve *s = argument;
+	struct ob_net_server *s = argument;
 
 	while (!is_stopping(s) && !s->is_stuck) {
 		struct pollfd fds[] = {
@@ -162,7 +162,7 @@ static int bind_to(int fd, const struct sockaddr_un *address)
 }
 
 /* Nobody can connect before listen(): until then the file has its right mode. */
-static int listen_at(struct ob_serve *s, char *error, size_t size)
+static int listen_at(struct ob_net_server *s, char *error, size_t size)
 {
 	struct sockaddr_un address;
 	int result;
@@ -186,7 +186,7 @@ static int listen_at(struct ob_serve *s, char *error, size_t size)
 
 /* ---- fork --------------------------------------------------------------- */
 
-static void close_own(struct ob_serve *s)
+static void close_own(struct ob_net_server *s)
 {
 	ob_fork_owner_drop(&s->listener);
 	ob_fork_owner_drop(&s->opener);
@@ -199,10 +199,10 @@ static void forked_child(void)
 	pthread_mutex_init(&mutex, NULL);
 	ob_fork_owners_close();
 	memset(&platform.threads, 0, sizeof(platform.threads));
-	for (struct ob_serve *s = servers; s; s = s->next) {
+	for (struct ob_net_server *s = servers; s; s = s->next) {
 		if (s->device)
 			s->device->operations->forked(s->device);
-		ob_serve_close_descriptors(s);
+		ob_server_close_descriptors(s);
 		close_own(s);
 	}
 	servers = NULL;
@@ -213,7 +213,7 @@ static void install_fork_hook(void)
 	fork_hook_error = pthread_atfork(NULL, NULL, forked_child);
 }
 
-static void link_server(struct ob_serve *s)
+static void link_server(struct ob_net_server *s)
 {
 	pthread_mutex_lock(&mutex);
 	s->next = servers;
@@ -221,9 +221,9 @@ static void link_server(struct ob_serve *s)
 	pthread_mutex_unlock(&mutex);
 }
 
-static void unlink_server(struct ob_serve *s)
+static void unlink_server(struct ob_net_server *s)
 {
-	struct ob_serve **at = &servers;
+	struct ob_net_server **at = &servers;
 
 	pthread_mutex_lock(&mutex);
 	while (*at && *at != s)
@@ -235,7 +235,7 @@ static void unlink_server(struct ob_serve *s)
 
 /* ---- start and end ------------------------------------------------------ */
 
-static void release(struct ob_serve *s)
+static void release(struct ob_net_server *s)
 {
 	close_own(s);
 	free(s->hub);
@@ -243,9 +243,9 @@ static void release(struct ob_serve *s)
 	free(s);
 }
 
-static struct ob_serve *new_server(const struct ob_platform_serve *from)
+static struct ob_net_server *new_server(const struct ob_platform_net_serve *from)
 {
-	struct ob_serve *s = calloc(1, sizeof(*s));
+	struct ob_net_server *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -265,7 +265,7 @@ static struct ob_serve *new_server(const struct ob_platform_serve *from)
 }
 
 /* A hub that cannot be joined is an error now, not when a front-end connects. */
-static int check_hub(struct ob_serve *s, char *error, size_t size)
+static int check_hub(struct ob_net_server *s, char *error, size_t size)
 {
 	int result = open_port(s, error, size);
 
@@ -275,10 +275,10 @@ static int check_hub(struct ob_serve *s, char *error, size_t size)
 	return 0;
 }
 
-int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob_serve **server,
-				 char *error, size_t size)
+int ob_platform_net_serve_listen(const struct ob_platform_net_serve *from,
+				 struct ob_net_server **server, char *error, size_t size)
 {
-	struct ob_serve *s;
+	struct ob_net_server *s;
 	int result;
 
 	pthread_once(&fork_hook_once, install_fork_hook);
@@ -302,7 +302,7 @@ int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob
 }
 
 /* Not before: a program may fork after it listens, and start the server in the child. */
-static int start_thread(struct ob_serve *s)
+static int start_thread(struct ob_net_server *s)
 {
 	int result;
 
@@ -313,7 +313,7 @@ static int start_thread(struct ob_serve *s)
 	return result;
 }
 
-int ob_platform_serve_net_start(struct ob_serve *s, int opener, char *error, size_t size)
+int ob_platform_net_serve_start(struct ob_net_server *s, int opener, char *error, size_t size)
 {
 	int result = 0;
 
@@ -331,26 +331,26 @@ int ob_platform_serve_net_start(struct ob_serve *s, int opener, char *error, siz
 	return result;
 }
 
-void ob_platform_serve_net_open(const struct ob_serve *s, int socket)
+void ob_platform_net_serve_open(const struct ob_net_server *s, int socket)
 {
 	ob_hub_open_for(s->hub, socket);
 }
 
 /* False: a front-end keeps the thread, or that of the port. */
-static bool end_thread(struct ob_serve *s)
+static bool end_thread(struct ob_net_server *s)
 {
-	struct ob_bell *const bells[OB_SERVE_QUEUES] = { &s->queues[0].call, &s->queues[1].call };
+	struct ob_bell *const bells[OB_SERVER_QUEUES] = { &s->queues[0].call, &s->queues[1].call };
 	uint64_t one = 1;
 
 	__atomic_store_n(&s->stopping, true, __ATOMIC_SEQ_CST);
 	(void)!raw_write(s->event, &one, sizeof(one));
-	if (!ob_bell_wait(bells, OB_SERVE_QUEUES, s->host, &s->ended))
+	if (!ob_bell_wait(bells, OB_SERVER_QUEUES, s->host, &s->ended))
 		return false;
 	ob_host_thread_join(s->host, s->thread);
 	return !s->is_stuck;
 }
 
-void ob_platform_serve_net_end(struct ob_serve *s)
+void ob_platform_net_serve_end(struct ob_net_server *s)
 {
 	bool is_left = s->is_started && !end_thread(s);
 

@@ -13,10 +13,10 @@
 #include "device.h"
 #include "vhost_user.h"
 
-#define OB_SERVE_QUEUES 2
+#define OB_SERVER_QUEUES 2
 
 /* The front-end's memory, as far as it is mapped. */
-struct ob_serve_memory {
+struct ob_server_memory {
 	struct ob_virtqueue_memory parts;	/* by the addresses of its guest */
 	uint64_t user[OB_VIRTQUEUE_PARTS];	/* addresses of the same parts in the front-end */
 	struct {
@@ -25,7 +25,7 @@ struct ob_serve_memory {
 	} mappings[OB_VIRTQUEUE_PARTS];
 };
 
-struct ob_serve_queue {
+struct ob_server_queue {
 	uint32_t size;
 	uint16_t base;
 	bool has_rings, enabled;
@@ -35,7 +35,7 @@ struct ob_serve_queue {
 	const struct vring_used *used;	/* while the queues run */
 };
 
-struct ob_serve {
+struct ob_net_server {
 	struct ob_host *host;
 	char *hub, *path;
 	uint32_t mtu;
@@ -48,13 +48,13 @@ struct ob_serve {
 	uint32_t ended;			/* the thread is about to end; atomic */
 	bool stopping;			/* atomic */
 	bool is_stuck;			/* a thread of the port rings for ever: all stays */
-	struct ob_serve *next;		/* of this process; vhost_serve.c */
+	struct ob_net_server *next;	/* of this process; vhost_serve.c */
 	/* Of the thread, while a front-end is connected. */
 	int socket;			/* -1: none is */
 	struct ob_virtio_device *device;
 	struct ob_net_port *port;
-	struct ob_serve_memory memory;
-	struct ob_serve_queue queues[OB_SERVE_QUEUES];
+	struct ob_server_memory memory;
+	struct ob_server_queue queues[OB_SERVER_QUEUES];
 	uint64_t protocol;		/* features of the protocol */
 	bool has_features;		/* the front-end has accepted features */
 	bool enables;			/* it enables queues one by one */
@@ -63,22 +63,22 @@ struct ob_serve {
 };
 
 /* vhost_serve_log.c: logs a line about the socket. */
-void ob_serve_say(struct ob_serve *s, const char *format, ...)
+void ob_server_say(struct ob_net_server *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* vhost_serve_dialogue.c: interrupts the front-end's guest. For the server's thread. */
-void ob_serve_ring(struct ob_serve *s, unsigned int queue);
+void ob_server_ring(struct ob_net_server *s, unsigned int queue);
 
 /* vhost_serve_memory.c: maps the regions. NULL, or the reason; then there are none. */
-const char *ob_serve_memory_map(struct ob_serve_memory *memory, const struct ob_vhost_memory *table,
-				const int *fds);
-void ob_serve_memory_unmap(struct ob_serve_memory *memory);
+const char *ob_server_memory_map(struct ob_server_memory *memory,
+				 const struct ob_vhost_memory *table, const int *fds);
+void ob_server_memory_unmap(struct ob_server_memory *memory);
 /* Stores the guest's address of what the front-end has at `user`. False: it is not mapped. */
-bool ob_serve_memory_find(const struct ob_serve_memory *memory, uint64_t user, uint64_t *address);
+bool ob_server_memory_find(const struct ob_server_memory *memory, uint64_t user, uint64_t *address);
 
 /* vhost_serve_dialogue.c: serves one connected front-end, until it has gone. */
-void ob_serve_front_end(struct ob_serve *s);
+void ob_server_front_end(struct ob_net_server *s);
 /* Closes the descriptors of queues and connection. */
-void ob_serve_close_descriptors(struct ob_serve *s);
+void ob_server_close_descriptors(struct ob_net_server *s);
 
 #endif

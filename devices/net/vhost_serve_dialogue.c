@@ -49,13 +49,13 @@ struct message {
  * The server's thread watches the connection. So that it hears of the end, it does not rely on the
  * front-end to keep the eventfd as it was.
  */
-void ob_serve_ring(struct ob_serve *s, unsigned int queue)
+void ob_server_ring(struct ob_net_server *s, unsigned int queue)
 {
 	ob_shared_set_nonblocking(s->queues[queue].call.fd);
 	ob_bell_ring(&s->queues[queue].call);
 }
 
-static bool is_stopping(const struct ob_serve *s)
+static bool is_stopping(const struct ob_net_server *s)
 {
 	return __atomic_load_n(&s->stopping, __ATOMIC_SEQ_CST);
 }
@@ -69,9 +69,9 @@ static void close_fds(struct message *message)
 	message->fd_count = 0;
 }
 
-void ob_serve_close_descriptors(struct ob_serve *s)
+void ob_server_close_descriptors(struct ob_net_server *s)
 {
-	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
+	for (int i = 0; i < OB_SERVER_QUEUES; i++) {
 		ob_fork_owner_drop(&s->queues[i].kick);
 		ob_fork_owner_drop(&s->queues[i].call.fd);
 	}
@@ -93,7 +93,7 @@ static bool is_eventfd(int fd)
 /* ---- receiving ---------------------------------------------------------- */
 
 /* False: the thread should end the connection. `end` 0: there is no limit. */
-static bool wait_for_bytes(struct ob_serve *s, uint64_t end)
+static bool wait_for_bytes(struct ob_net_server *s, uint64_t end)
 {
 	struct pollfd fds[] = {
 		{ .fd = s->socket, .events = POLLIN },
@@ -127,8 +127,8 @@ static void take_fds(struct message *message, struct msghdr *header)
 }
 
 /* Receives exactly so many bytes. NULL, or why not. */
-static const char *receive(struct ob_serve *s, struct message *message, void *bytes, size_t size,
-			   uint64_t end)
+static const char *receive(struct ob_net_server *s, struct message *message, void *bytes,
+			   size_t size, uint64_t end)
 {
 	size_t done = 0;
 
@@ -159,7 +159,7 @@ static const char *receive(struct ob_serve *s, struct message *message, void *by
 }
 
 /* NULL, or why the connection ends: "" if the front-end has closed it. */
-static const char *receive_message(struct ob_serve *s, struct message *message)
+static const char *receive_message(struct ob_net_server *s, struct message *message)
 {
 	uint64_t end = ob_net_clock(CLOCK_MONOTONIC) + MESSAGE_NSEC;
 	const char *fault = receive(s, message, &message->header, sizeof(message->header), end);
@@ -175,8 +175,8 @@ static const char *receive_message(struct ob_serve *s, struct message *message)
 }
 
 /* An answer fits into any socket's buffer, unless the front-end does not read. */
-static const char *answer(struct ob_serve *s, const struct message *message, const void *payload,
-			  uint32_t size)
+static const char *answer(struct ob_net_server *s, const struct message *message,
+			  const void *payload, uint32_t size)
 {
 	struct ob_vhost_header header = {
 		message->header.request, OB_VHOST_VERSION | OB_VHOST_REPLY, size
@@ -188,7 +188,7 @@ static const char *answer(struct ob_serve *s, const struct message *message, con
 	return sent == (ssize_t)(sizeof(header) + size) ? NULL : "it does not read answers";
 }
 
-static const char *answer_number(struct ob_serve *s, const struct message *message,
+static const char *answer_number(struct ob_net_server *s, const struct message *message,
 				 uint64_t number)
 {
 	return answer(s, message, &number, sizeof(number));
@@ -197,15 +197,15 @@ static const char *answer_number(struct ob_serve *s, const struct message *messa
 /* ---- the queues --------------------------------------------------------- */
 
 /* No thread of the hub uses a queue any more, or its descriptors. False: one still does. */
-static bool silence(struct ob_serve *s)
+static bool silence(struct ob_net_server *s)
 {
-	for (int i = 0; i < OB_SERVE_QUEUES; i++)
+	for (int i = 0; i < OB_SERVER_QUEUES; i++)
 		if (!ob_bell_silence(&s->queues[i].call, s->host))
 			return false;
 	return true;
 }
 
-static void stop(struct ob_serve *s)
+static void stop(struct ob_net_server *s)
 {
 	if (!s->running)
 		return;
@@ -213,8 +213,8 @@ static void stop(struct ob_serve *s)
 	while (s->device->operations->reset(s->device) == -EAGAIN)
 		ob_host_thread_yield(s->host);
 	s->is_stuck = !silence(s);
-	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
-		struct ob_serve_queue *queue = &s->queues[i];
+	for (int i = 0; i < OB_SERVER_QUEUES; i++) {
+		struct ob_server_queue *queue = &s->queues[i];
 
 		queue->base = __atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE);
 		queue->used = NULL;
@@ -222,10 +222,10 @@ static void stop(struct ob_serve *s)
 	s->running = false;
 }
 
-static bool is_complete(const struct ob_serve *s)
+static bool is_complete(const struct ob_net_server *s)
 {
-	for (int i = 0; i < OB_SERVE_QUEUES; i++) {
-		const struct ob_serve_queue *queue = &s->queues[i];
+	for (int i = 0; i < OB_SERVER_QUEUES; i++) {
+		const struct ob_server_queue *queue = &s->queues[i];
 
 		if (!queue->size || !queue->has_rings || queue->kick < 0 ||
 		    (s->enables && !queue->enabled))
@@ -234,18 +234,18 @@ static bool is_complete(const struct ob_serve *s)
 	return s->has_features && s->memory.parts.count;
 }
 
-static bool set_queue(struct ob_serve *s, unsigned int index)
+static bool set_queue(struct ob_net_server *s, unsigned int index)
 {
-	struct ob_serve_queue *queue = &s->queues[index];
+	struct ob_server_queue *queue = &s->queues[index];
 	struct ob_virtio_queue from = {
 		.size = queue->size,
 		.interrupt = queue->call.fd >= 0 ? index + 1 : 0,
 	};
 	struct ob_virtqueue checked;
 
-	if (!ob_serve_memory_find(&s->memory, queue->rings.descriptors, &from.descriptors) ||
-	    !ob_serve_memory_find(&s->memory, queue->rings.available, &from.available) ||
-	    !ob_serve_memory_find(&s->memory, queue->rings.used, &from.used) ||
+	if (!ob_server_memory_find(&s->memory, queue->rings.descriptors, &from.descriptors) ||
+	    !ob_server_memory_find(&s->memory, queue->rings.available, &from.available) ||
+	    !ob_server_memory_find(&s->memory, queue->rings.used, &from.used) ||
 	    ob_virtqueue_set(&checked, &s->memory.parts, &from) ||
 	    s->device->operations->queue(s->device, index, &from))
 		return false;
@@ -258,18 +258,18 @@ static bool set_queue(struct ob_serve *s, unsigned int index)
  * Both sides look at each queue once: there may be buffers already, and a thread of the hub may
  * have come with an interrupt while the queues were stopped.
  */
-static const char *start_if_complete(struct ob_serve *s)
+static const char *start_if_complete(struct ob_net_server *s)
 {
 	if (s->running || s->is_stuck || !is_complete(s))
 		return NULL;
-	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
+	for (unsigned int i = 0; i < OB_SERVER_QUEUES; i++)
 		if (!set_queue(s, i))
 			return "a queue is outside of its memory, or has a wrong size";
 	s->device->operations->start(s->device, 0);
 	s->running = true;
-	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++) {
+	for (unsigned int i = 0; i < OB_SERVER_QUEUES; i++) {
 		ob_bell_open(&s->queues[i].call);
-		ob_serve_ring(s, i);
+		ob_server_ring(s, i);
 		s->device->operations->notify(s->device, i);
 	}
 	return NULL;
@@ -280,12 +280,12 @@ static const char *start_if_complete(struct ob_serve *s)
 /* The effect of a message, besides an answer of its own. */
 enum result { DONE, ANSWERED, REFUSED };
 
-static uint64_t offered(const struct ob_serve *s)
+static uint64_t offered(const struct ob_net_server *s)
 {
 	return (s->device->info.features & ~OF_FRONT_END) | BIT(OB_VHOST_F_PROTOCOL_FEATURES);
 }
 
-static enum result set_features(struct ob_serve *s, uint64_t features)
+static enum result set_features(struct ob_net_server *s, uint64_t features)
 {
 	if (features & ~offered(s))
 		return REFUSED;
@@ -296,7 +296,7 @@ static enum result set_features(struct ob_serve *s, uint64_t features)
 	return s->has_features ? DONE : REFUSED;
 }
 
-static enum result set_memory(struct ob_serve *s, const struct message *message)
+static enum result set_memory(struct ob_net_server *s, const struct message *message)
 {
 	const struct ob_vhost_memory *table = &message->payload.memory;
 	const char *fault;
@@ -308,14 +308,14 @@ static enum result set_memory(struct ob_serve *s, const struct message *message)
 	stop(s);
 	if (s->is_stuck)
 		return DONE;
-	fault = ob_serve_memory_map(&s->memory, table, message->fds);
+	fault = ob_server_memory_map(&s->memory, table, message->fds);
 	if (fault)
-		ob_serve_say(s, "%s", fault);
+		ob_server_say(s, "%s", fault);
 	return fault ? REFUSED : DONE;
 }
 
 /* Takes the descriptor of a message to *fd. */
-static enum result set_descriptor(struct ob_serve *s, struct message *message, int *fd)
+static enum result set_descriptor(struct ob_net_server *s, struct message *message, int *fd)
 {
 	bool has_none = message->payload.number & OB_VHOST_NO_DESCRIPTOR;
 
@@ -333,8 +333,8 @@ static enum result set_descriptor(struct ob_serve *s, struct message *message, i
 	return DONE;
 }
 
-static enum result get_base(struct ob_serve *s, const struct message *message,
-			    struct ob_serve_queue *queue, const char **fault)
+static enum result get_base(struct ob_net_server *s, const struct message *message,
+			    struct ob_server_queue *queue, const char **fault)
 {
 	struct ob_vhost_state state = message->payload.state;
 
@@ -345,8 +345,8 @@ static enum result get_base(struct ob_serve *s, const struct message *message,
 	return ANSWERED;
 }
 
-static enum result set_state(struct ob_serve *s, const struct message *message,
-			     struct ob_serve_queue *queue)
+static enum result set_state(struct ob_net_server *s, const struct message *message,
+			     struct ob_server_queue *queue)
 {
 	uint32_t number = message->payload.state.number;
 
@@ -399,7 +399,7 @@ static int payload_size(uint32_t request)
 }
 
 /* The queue that a message is about. NULL: there is none of that number. */
-static struct ob_serve_queue *queue_of(struct ob_serve *s, const struct message *message)
+static struct ob_server_queue *queue_of(struct ob_net_server *s, const struct message *message)
 {
 	uint64_t index = message->payload.state.index;
 
@@ -409,13 +409,13 @@ static struct ob_serve_queue *queue_of(struct ob_serve *s, const struct message 
 	case OB_VHOST_SET_VRING_ERR:
 		index = message->payload.number & OB_VHOST_INDEX_MASK;
 	}
-	return index < OB_SERVE_QUEUES ? &s->queues[index] : NULL;
+	return index < OB_SERVER_QUEUES ? &s->queues[index] : NULL;
 }
 
-static enum result carry_out_on_queue(struct ob_serve *s, struct message *message,
+static enum result carry_out_on_queue(struct ob_net_server *s, struct message *message,
 				      const char **fault)
 {
-	struct ob_serve_queue *queue = queue_of(s, message);
+	struct ob_server_queue *queue = queue_of(s, message);
 
 	if (!queue)
 		return REFUSED;
@@ -438,7 +438,7 @@ static enum result carry_out_on_queue(struct ob_serve *s, struct message *messag
 	}
 }
 
-static enum result carry_out(struct ob_serve *s, struct message *message, const char **fault)
+static enum result carry_out(struct ob_net_server *s, struct message *message, const char **fault)
 {
 	int size = payload_size(message->header.request);
 
@@ -472,21 +472,22 @@ static enum result carry_out(struct ob_serve *s, struct message *message, const 
 }
 
 /* A front-end that hears of a refusal may go on. */
-static const char *finish(struct ob_serve *s, const struct message *message, enum result result)
+static const char *finish(struct ob_net_server *s, const struct message *message,
+			  enum result result)
 {
 	bool is_answered = s->protocol & BIT(OB_VHOST_PROTOCOL_F_REPLY_ACK) &&
 			   message->header.flags & OB_VHOST_NEED_REPLY;
 
 	if (result == REFUSED)
-		ob_serve_say(s, "%s (%u) of the front-end is refused",
-			     ob_vhost_name((enum ob_vhost_request)message->header.request),
-			     message->header.request);
+		ob_server_say(s, "%s (%u) of the front-end is refused",
+			      ob_vhost_name((enum ob_vhost_request)message->header.request),
+			      message->header.request);
 	if (is_answered && result != ANSWERED)
 		return answer_number(s, message, result == REFUSED);
 	return result == REFUSED ? "it sent a message that is wrong" : NULL;
 }
 
-static const char *take_message(struct ob_serve *s)
+static const char *take_message(struct ob_net_server *s)
 {
 	struct message message = { .fd_count = 0 };
 	const char *fault = receive_message(s, &message);
@@ -505,7 +506,7 @@ static const char *take_message(struct ob_serve *s)
 
 /* ---- the connection ----------------------------------------------------- */
 
-static void take_kick(struct ob_serve *s, unsigned int index)
+static void take_kick(struct ob_net_server *s, unsigned int index)
 {
 	ob_shared_event_clear(s->queues[index].kick);
 	if (s->running)
@@ -513,47 +514,47 @@ static void take_kick(struct ob_serve *s, unsigned int index)
 }
 
 /* The first time at once, and the number at the end. */
-static void report_dropped(struct ob_serve *s, bool is_end)
+static void report_dropped(struct ob_net_server *s, bool is_end)
 {
 	unsigned long long dropped = ob_net_port_dropped(s->port);
 
 	if (dropped && (is_end || !s->has_dropped))
-		ob_serve_say(s, "%llu frames to the front-end are dropped: they are larger than "
-			     "its buffers, or not what their headers say", dropped);
+		ob_server_say(s, "%llu frames to the front-end are dropped: they are larger than "
+			      "its buffers, or not what their headers say", dropped);
 	s->has_dropped = dropped;
 }
 
-static void take_events(struct ob_serve *s, const struct pollfd kicks[OB_SERVE_QUEUES])
+static void take_events(struct ob_net_server *s, const struct pollfd kicks[OB_SERVER_QUEUES])
 {
-	for (unsigned int i = 0; i < OB_SERVE_QUEUES; i++)
+	for (unsigned int i = 0; i < OB_SERVER_QUEUES; i++)
 		if (kicks[i].revents)
 			take_kick(s, i);
 	report_dropped(s, false);
 }
 
-void ob_serve_front_end(struct ob_serve *s)
+void ob_server_front_end(struct ob_net_server *s)
 {
 	const char *fault = NULL;
 
 	while (!fault && !is_stopping(s) && !s->is_stuck) {
-		struct pollfd fds[2 + OB_SERVE_QUEUES] = {
+		struct pollfd fds[2 + OB_SERVER_QUEUES] = {
 			{ .fd = s->socket, .events = POLLIN },
 			{ .fd = s->event, .events = POLLIN },
 		};
 
-		for (int i = 0; i < OB_SERVE_QUEUES; i++)
+		for (int i = 0; i < OB_SERVER_QUEUES; i++)
 			fds[2 + i] = (struct pollfd){ .fd = s->queues[i].kick, .events = POLLIN };
-		if (raw_ppoll(fds, 2 + OB_SERVE_QUEUES, NULL) < 0)
+		if (raw_ppoll(fds, 2 + OB_SERVER_QUEUES, NULL) < 0)
 			continue;
 		take_events(s, fds + 2);
 		if (fds[0].revents)
 			fault = take_message(s);
 	}
 	if (fault && *fault)
-		ob_serve_say(s, "the front-end is disconnected: %s", fault);
+		ob_server_say(s, "the front-end is disconnected: %s", fault);
 	stop(s);
 	report_dropped(s, true);
 	if (s->is_stuck)
-		ob_serve_say(s, "the front-end keeps its eventfd full: nobody is served here until "
-			     "the program ends");
+		ob_server_say(s, "the front-end keeps its eventfd full: nobody is served here "
+			      "until the program ends");
 }

@@ -5,7 +5,7 @@
 
 #include "vhost_serve.h"
 
-void ob_serve_say(struct ob_serve *s, const char *format, ...)
+void ob_server_say(struct ob_net_server *s, const char *format, ...)
 {
 	void (*log)(void *, const char *) = __atomic_load_n(&s->log, __ATOMIC_ACQUIRE);
 	char line[256];

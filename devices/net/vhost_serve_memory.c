@@ -39,7 +39,7 @@ static bool overlaps(uint64_t a, uint64_t b, uint64_t size_a, uint64_t size_b)
 }
 
 /* NULL, or what is wrong with the numbers. */
-static const char *fault_of_region(const struct ob_serve_memory *memory,
+static const char *fault_of_region(const struct ob_server_memory *memory,
 				   const struct ob_vhost_region *region)
 {
 	if (!region->size || region->offset & PAGE_MASK || region->offset >> 62 ||
@@ -53,7 +53,7 @@ static const char *fault_of_region(const struct ob_serve_memory *memory,
 }
 
 /* A fork()ed child does not get the memory, and a core dump does not have it. */
-static const char *map_region(struct ob_serve_memory *memory, const struct ob_vhost_region *region,
+static const char *map_region(struct ob_server_memory *memory, const struct ob_vhost_region *region,
 			      int fd)
 {
 	unsigned int i = memory->parts.count;
@@ -80,27 +80,27 @@ static const char *map_region(struct ob_serve_memory *memory, const struct ob_vh
 	return NULL;
 }
 
-const char *ob_serve_memory_map(struct ob_serve_memory *memory, const struct ob_vhost_memory *table,
-				const int *fds)
+const char *ob_server_memory_map(struct ob_server_memory *memory,
+				 const struct ob_vhost_memory *table, const int *fds)
 {
 	const char *fault = NULL;
 
-	ob_serve_memory_unmap(memory);
+	ob_server_memory_unmap(memory);
 	for (uint32_t i = 0; i < table->count && !fault; i++)
 		fault = map_region(memory, &table->regions[i], fds[i]);
 	if (fault)
-		ob_serve_memory_unmap(memory);
+		ob_server_memory_unmap(memory);
 	return fault;
 }
 
-void ob_serve_memory_unmap(struct ob_serve_memory *memory)
+void ob_server_memory_unmap(struct ob_server_memory *memory)
 {
 	for (unsigned int i = 0; i < memory->parts.count; i++)
 		munmap(memory->mappings[i].start, memory->mappings[i].size);
 	memory->parts.count = 0;
 }
 
-bool ob_serve_memory_find(const struct ob_serve_memory *memory, uint64_t user, uint64_t *address)
+bool ob_server_memory_find(const struct ob_server_memory *memory, uint64_t user, uint64_t *address)
 {
 	for (unsigned int i = 0; i < memory->parts.count; i++) {
 		const struct ob_virtqueue_part *part = &memory->parts.parts[i];

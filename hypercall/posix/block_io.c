@@ -27,7 +27,7 @@
 /* Bytes written to a disk after which writeback starts. */
 #define SEND_STEP (16ull << 20)
 
-int ob_disk_check(const struct ob_disk *disk, const struct ob_block_request *request)
+int ob_posix_disk_check(const struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	if (request->operation > OB_BLOCK_ALLOCATE_ZEROES)
 		return -EOPNOTSUPP;
@@ -82,7 +82,8 @@ static void advance(const struct ob_block_request *request, struct position *at,
 }
 
 /* Reads or writes all of the request. Returns 0 or -errno; -EAGAIN only with RWF_NOWAIT. */
-static int transfer(const struct ob_disk *disk, const struct ob_block_request *request, int flags)
+static int transfer(const struct ob_posix_disk *disk, const struct ob_block_request *request,
+		    int flags)
 {
 	struct position at = { 0 };
 	struct iovec batch[BATCH];
@@ -118,12 +119,12 @@ static bool is_unsupported(int error)
 }
 
 /* Counts a request that was carried out, perhaps in part, and is not reported yet. */
-static void note_change(struct ob_disk *disk)
+static void note_change(struct ob_posix_disk *disk)
 {
 	__atomic_add_fetch(&disk->changes, 1, __ATOMIC_SEQ_CST);
 }
 
-static void note_durable(struct ob_disk *disk, uint64_t changes)
+static void note_durable(struct ob_posix_disk *disk, uint64_t changes)
 {
 	uint64_t before = __atomic_load_n(&disk->durable, __ATOMIC_SEQ_CST);
 
@@ -133,7 +134,7 @@ static void note_durable(struct ob_disk *disk, uint64_t changes)
 		;
 }
 
-static bool is_durable(const struct ob_disk *disk)
+static bool is_durable(const struct ob_posix_disk *disk)
 {
 	uint64_t durable = __atomic_load_n(&disk->durable, __ATOMIC_SEQ_CST);
 
@@ -149,18 +150,18 @@ static bool is_durable(const struct ob_disk *disk)
  * The one call that gets the report may be a flush or a durable write, about any data of the file.
  * So a call that succeeds waits for those that ran beside it: one of them may have got the report.
  */
-static int lost(const struct ob_disk *disk)
+static int lost(const struct ob_posix_disk *disk)
 {
 	return __atomic_load_n(&disk->lost, __ATOMIC_SEQ_CST);
 }
 
-static void begin_report(struct ob_disk *disk)
+static void begin_report(struct ob_posix_disk *disk)
 {
 	pthread_rwlock_rdlock(&disk->reporters);
 }
 
 /* Takes the result of the call. Returns 0 if nothing is lost. */
-static int end_report(struct ob_disk *disk, int error)
+static int end_report(struct ob_posix_disk *disk, int error)
 {
 	int none = 0;
 
@@ -173,7 +174,7 @@ static int end_report(struct ob_disk *disk, int error)
 	return lost(disk);
 }
 
-static int sync_all(const struct ob_disk *disk)
+static int sync_all(const struct ob_posix_disk *disk)
 {
 	struct ob_block_request request = { .operation = OB_BLOCK_FLUSH };
 
@@ -185,7 +186,7 @@ static int sync_all(const struct ob_disk *disk)
 	return 0;
 }
 
-static int flush(struct ob_disk *disk)
+static int flush(struct ob_posix_disk *disk)
 {
 	/* The host's flush may miss a write that completes meanwhile. */
 	uint64_t changes = __atomic_load_n(&disk->changes, __ATOMIC_SEQ_CST);
@@ -200,7 +201,7 @@ static int flush(struct ob_disk *disk)
 	return error;
 }
 
-bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
+bool ob_posix_disk_try(struct ob_posix_disk *disk, struct ob_block_request *request)
 {
 	bool is_write = request->operation == OB_BLOCK_WRITE;
 	int error;
@@ -235,7 +236,7 @@ bool ob_disk_try(struct ob_disk *disk, struct ob_block_request *request)
  * Starts writeback to the host's disk from time to time. So a flush, for which everybody waits, has
  * less to do. Errors do not matter here: the flush reports them.
  */
-static void send_on(struct ob_disk *disk, uint64_t length)
+static void send_on(struct ob_posix_disk *disk, uint64_t length)
 {
 	uint64_t written = __atomic_add_fetch(&disk->written, length, __ATOMIC_RELAXED);
 
@@ -243,7 +244,7 @@ static void send_on(struct ob_disk *disk, uint64_t length)
 		raw_sync_file_range(disk->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-static int write_through_cache(struct ob_disk *disk, const struct ob_block_request *request)
+static int write_through_cache(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error = transfer(disk, request, 0);
 
@@ -254,7 +255,7 @@ static int write_through_cache(struct ob_disk *disk, const struct ob_block_reque
 }
 
 /* One call of the host writes the data and makes them durable. */
-static int write_with_dsync(struct ob_disk *disk, const struct ob_block_request *request)
+static int write_with_dsync(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
@@ -269,7 +270,7 @@ static int write_with_dsync(struct ob_disk *disk, const struct ob_block_request 
 	return error;
 }
 
-static int write_durably(struct ob_disk *disk, const struct ob_block_request *request)
+static int write_durably(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error = lost(disk);
 
@@ -285,7 +286,7 @@ static int write_durably(struct ob_disk *disk, const struct ob_block_request *re
 	return error ? error : flush(disk);
 }
 
-static int fallocate_range(const struct ob_disk *disk, const struct ob_block_request *request,
+static int fallocate_range(const struct ob_posix_disk *disk, const struct ob_block_request *request,
 			   int mode)
 {
 	while (raw_fallocate(disk->fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)request->offset,
@@ -296,7 +297,7 @@ static int fallocate_range(const struct ob_disk *disk, const struct ob_block_req
 	return 0;
 }
 
-static int device_range(const struct ob_disk *disk, const struct ob_block_request *request,
+static int device_range(const struct ob_posix_disk *disk, const struct ob_block_request *request,
 			unsigned long command)
 {
 	uint64_t range[2] = { request->offset, request->length };
@@ -304,7 +305,7 @@ static int device_range(const struct ob_disk *disk, const struct ob_block_reques
 	return ioctl(disk->fd, command, range) ? -errno : 0;
 }
 
-static int discard(struct ob_disk *disk, const struct ob_block_request *request)
+static int discard(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
@@ -317,7 +318,8 @@ static int discard(struct ob_disk *disk, const struct ob_block_request *request)
 }
 
 /* For a host, or a program that serves the disk, that cannot zero a range and keep its room. */
-static int write_zero_bytes(const struct ob_disk *disk, const struct ob_block_request *request)
+static int write_zero_bytes(const struct ob_posix_disk *disk,
+			    const struct ob_block_request *request)
 {
 	static const char zeroes[64 << 10];
 	struct ob_block_segment segment = { (void *)zeroes, sizeof(zeroes) };
@@ -339,7 +341,7 @@ static int write_zero_bytes(const struct ob_disk *disk, const struct ob_block_re
 }
 
 /* Zeroes that need no room: a hole, so that a sparse image stays sparse. */
-static int write_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
+static int write_zeroes(const struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
@@ -350,7 +352,7 @@ static int write_zeroes(const struct ob_disk *disk, const struct ob_block_reques
 }
 
 /* Zeroes that have room: later writes there cannot fail for want of it. */
-static int allocate_zeroes(const struct ob_disk *disk, const struct ob_block_request *request)
+static int allocate_zeroes(const struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
@@ -360,7 +362,7 @@ static int allocate_zeroes(const struct ob_disk *disk, const struct ob_block_req
 	return error == -EOPNOTSUPP ? write_zero_bytes(disk, request) : error;
 }
 
-static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_request *request)
+static int write_zeroes_durably(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	int error;
 
@@ -373,7 +375,7 @@ static int write_zeroes_durably(struct ob_disk *disk, const struct ob_block_requ
 }
 
 /* The program's functions know nothing of durable writes. */
-static int perform_served(struct ob_disk *disk, const struct ob_block_request *request)
+static int perform_served(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	struct ob_block_request plain = *request;
 	int error = request->force_unit_access ? lost(disk) : 0;
@@ -392,17 +394,17 @@ static int perform_served(struct ob_disk *disk, const struct ob_block_request *r
  * The flush covers only what was completed before, so the write may need one of its own. A program
  * that serves the disk gets two requests, and the kernel waits once.
  */
-static int flush_and_write(struct ob_disk *disk, const struct ob_block_request *request)
+static int flush_and_write(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	struct ob_block_request flushing = { .disk = request->disk, .operation = OB_BLOCK_FLUSH };
 	struct ob_block_request writing = *request;
-	int error = ob_disk_perform(disk, &flushing);
+	int error = ob_posix_disk_perform(disk, &flushing);
 
 	writing.operation = OB_BLOCK_WRITE;
-	return error ? error : ob_disk_perform(disk, &writing);
+	return error ? error : ob_posix_disk_perform(disk, &writing);
 }
 
-int ob_disk_perform(struct ob_disk *disk, const struct ob_block_request *request)
+int ob_posix_disk_perform(struct ob_posix_disk *disk, const struct ob_block_request *request)
 {
 	if (request->operation == OB_BLOCK_FLUSH_WRITE)
 		return flush_and_write(disk, request);

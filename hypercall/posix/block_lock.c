@@ -16,8 +16,8 @@
 #include "block.h"
 #include "raw.h"
 
-struct ob_disk_lock {
-	struct ob_disk_lock *next;
+struct ob_posix_disk_lock {
+	struct ob_posix_disk_lock *next;
 	int fd;
 	bool in_use;			/* else the disk was removed */
 	bool exclusive;
@@ -27,22 +27,22 @@ struct ob_disk_lock {
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct ob_disk_lock *first;	/* under the mutex */
+static struct ob_posix_disk_lock *first;	/* under the mutex */
 
-static bool is_same_file(const struct ob_disk_lock *a, const struct ob_disk_lock *b)
+static bool is_same_file(const struct ob_posix_disk_lock *a, const struct ob_posix_disk_lock *b)
 {
 	return a->is_device == b->is_device && a->device == b->device && a->inode == b->inode;
 }
 
-static bool is_allowed_beside_others(const struct ob_disk_lock *new)
+static bool is_allowed_beside_others(const struct ob_posix_disk_lock *new)
 {
-	for (const struct ob_disk_lock *lock = first; lock; lock = lock->next)
+	for (const struct ob_posix_disk_lock *lock = first; lock; lock = lock->next)
 		if (is_same_file(lock, new) && (lock->exclusive || new->exclusive))
 			return false;
 	return true;
 }
 
-static int take(struct ob_disk_lock *new)
+static int take(struct ob_posix_disk_lock *new)
 {
 	int error = -EBUSY;
 
@@ -57,9 +57,9 @@ static int take(struct ob_disk_lock *new)
 	return error;
 }
 
-int ob_disk_lock(struct ob_disk *disk)
+int ob_posix_disk_lock(struct ob_posix_disk *disk)
 {
-	struct ob_disk_lock *new;
+	struct ob_posix_disk_lock *new;
 	struct stat status;
 	int error;
 
@@ -68,7 +68,7 @@ int ob_disk_lock(struct ob_disk *disk)
 	new = malloc(sizeof(*new));
 	if (!new)
 		return -ENOMEM;
-	*new = (struct ob_disk_lock){
+	*new = (struct ob_posix_disk_lock){
 		.fd = disk->fd,
 		.in_use = true,
 		.exclusive = !disk->read_only,
@@ -84,18 +84,18 @@ int ob_disk_lock(struct ob_disk *disk)
 	return error;
 }
 
-static bool is_in_use(const struct ob_disk_lock *wanted)
+static bool is_in_use(const struct ob_posix_disk_lock *wanted)
 {
-	for (const struct ob_disk_lock *lock = first; lock; lock = lock->next)
+	for (const struct ob_posix_disk_lock *lock = first; lock; lock = lock->next)
 		if (is_same_file(lock, wanted) && lock->in_use)
 			return true;
 	return false;
 }
 
 /* Removes all locks of that file from the list. Returns them, linked. */
-static struct ob_disk_lock *remove_all(const struct ob_disk_lock *wanted)
+static struct ob_posix_disk_lock *remove_all(const struct ob_posix_disk_lock *wanted)
 {
-	struct ob_disk_lock **place = &first, *removed = NULL, *lock;
+	struct ob_posix_disk_lock **place = &first, *removed = NULL, *lock;
 
 	while ((lock = *place)) {
 		if (!is_same_file(lock, wanted)) {
@@ -109,9 +109,9 @@ static struct ob_disk_lock *remove_all(const struct ob_disk_lock *wanted)
 	return removed;
 }
 
-void ob_disk_unlock(struct ob_disk *disk)
+void ob_posix_disk_unlock(struct ob_posix_disk *disk)
 {
-	struct ob_disk_lock *lock = disk->lock, *removed = NULL, *next;
+	struct ob_posix_disk_lock *lock = disk->lock, *removed = NULL, *next;
 
 	pthread_mutex_lock(&mutex);
 	lock->in_use = false;
@@ -131,10 +131,10 @@ void ob_disk_unlock(struct ob_disk *disk)
  * Closes the descriptors of all locked disks, also of one that another thread of the parent was
  * opening or closing. Does not free the locks: that thread may have been freeing one.
  */
-void ob_disk_locks_forked(void)
+void ob_posix_disk_locks_forked(void)
 {
 	pthread_mutex_init(&mutex, NULL);
-	for (const struct ob_disk_lock *lock = first; lock; lock = lock->next)
+	for (const struct ob_posix_disk_lock *lock = first; lock; lock = lock->next)
 		raw_close(lock->fd);
 	first = NULL;
 }

@@ -88,7 +88,7 @@ static bool knows_no_append(int fd)
  * Duplicates the descriptor. To open its file again may not be allowed, and would give another open
  * file description. Another process that has the description may set O_APPEND later.
  */
-static int open_descriptor(struct ob_disk *disk, int number)
+static int open_descriptor(struct ob_posix_disk *disk, int number)
 {
 	int flags = fcntl(number, F_GETFL);
 	struct stat status;
@@ -112,7 +112,7 @@ static int open_descriptor(struct ob_disk *disk, int number)
 }
 
 /* Opens the path after a check of its type: opening a FIFO or a terminal has side effects. */
-static int open_path(struct ob_disk *disk, const char *path, bool lock)
+static int open_path(struct ob_posix_disk *disk, const char *path, bool lock)
 {
 	int flags = O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (disk->read_only ? O_RDONLY : O_RDWR);
 	struct stat status;
@@ -137,7 +137,7 @@ static int open_path(struct ob_disk *disk, const char *path, bool lock)
 }
 
 /* Reads one number from the host's description of a block device; 0 if there is none. */
-static uint64_t device_attribute(const struct ob_disk *disk, const char *name)
+static uint64_t device_attribute(const struct ob_posix_disk *disk, const char *name)
 {
 	/* A partition has no queue of its own, but its parent has. */
 	static const char *const places[] = { "queue", "../queue" };
@@ -164,7 +164,7 @@ static uint64_t device_attribute(const struct ob_disk *disk, const char *name)
 	return strtoull(text, NULL, 10);
 }
 
-static int measure_device(struct ob_disk *disk)
+static int measure_device(struct ob_posix_disk *disk)
 {
 	int sector_size;
 
@@ -175,7 +175,7 @@ static int measure_device(struct ob_disk *disk)
 	return 0;
 }
 
-static int measure_file(struct ob_disk *disk)
+static int measure_file(struct ob_posix_disk *disk)
 {
 	struct stat status;
 
@@ -196,7 +196,7 @@ static int measure_file(struct ob_disk *disk)
 	return 0;
 }
 
-static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
+static int open_and_measure(struct ob_posix_disk *disk, const char *path, uint32_t flags)
 {
 	bool lock = !(flags & OB_BLOCK_NO_LOCK);
 	int number = descriptor_number(path);
@@ -204,7 +204,7 @@ static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 
 	error = number < 0 ? open_path(disk, path, lock) : open_descriptor(disk, number);
 	if (!error && lock)
-		error = ob_disk_lock(disk);
+		error = ob_posix_disk_lock(disk);
 	if (!error)
 		error = disk->is_device ? measure_device(disk) : measure_file(disk);
 	if (!error)
@@ -212,7 +212,7 @@ static int prepare(struct ob_disk *disk, const char *path, uint32_t flags)
 	return error;
 }
 
-int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
+int ob_posix_disk_open(struct ob_posix_disk *disk, const char *path, uint32_t flags)
 {
 	int error;
 
@@ -220,23 +220,23 @@ int ob_disk_open(struct ob_disk *disk, const char *path, uint32_t flags)
 	 * The first flush must also make durable what other programs wrote before: that counts as
 	 * one change.
 	 */
-	*disk = (struct ob_disk){
+	*disk = (struct ob_posix_disk){
 		.in_use = true, .fd = -1, .read_only = flags & OB_BLOCK_READ_ONLY, .changes = 1,
 	};
-	error = prepare(disk, path, flags);
+	error = open_and_measure(disk, path, flags);
 	if (error && disk->fd >= 0)
-		ob_disk_close(disk);
+		ob_posix_disk_close(disk);
 	return error;
 }
 
-void ob_disk_close(struct ob_disk *disk)
+void ob_posix_disk_close(struct ob_posix_disk *disk)
 {
 	if (disk->served.perform) {
 		disk->served.closed(disk->served.context);
 		return;
 	}
 	if (disk->lock)
-		ob_disk_unlock(disk);
+		ob_posix_disk_unlock(disk);
 	else
 		raw_close(disk->fd);
 	disk->fd = -1;

@@ -95,9 +95,9 @@ static struct ob_block_request *take_oldest(struct ob_host *host)
 
 static void complete(struct ob_host *host, struct ob_block_request *request)
 {
-	struct ob_disk *disk = ob_disk_find(host, request->disk);
+	struct ob_posix_disk *disk = ob_posix_disk_find(host, request->disk);
 
-	request->result = disk ? ob_disk_perform(disk, request) : -ENODEV;
+	request->result = disk ? ob_posix_disk_perform(disk, request) : -ENODEV;
 	push(&host->queue.completed, request);
 	host->upcalls->interrupt(OB_INTERRUPT_BLOCK);
 }

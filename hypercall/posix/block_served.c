@@ -13,7 +13,7 @@
 #include "block.h"
 
 struct ob_offer {
-	struct ob_platform_served served;
+	struct ob_platform_served_disk served;
 	int number;
 	bool opened;
 	struct ob_offer *next;
@@ -29,7 +29,7 @@ static struct ob_offer **find(struct ob_host *host, int number)
 	return place;
 }
 
-int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served)
+int ob_platform_disk_offer(struct ob_host *host, const struct ob_platform_served_disk *served)
 {
 	struct ob_offer *offer = malloc(sizeof(*offer));
 	int number;
@@ -48,7 +48,7 @@ int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *ser
 	return number;
 }
 
-bool ob_platform_serve_done(struct ob_host *host, int number)
+bool ob_platform_disk_withdraw(struct ob_host *host, int number)
 {
 	struct ob_offer **place, *offer;
 	bool opened = false;
@@ -65,7 +65,7 @@ bool ob_platform_serve_done(struct ob_host *host, int number)
 	return opened;
 }
 
-int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *number)
+int ob_posix_disk_open_served(struct ob_host *host, struct ob_posix_disk *disk, const char *number)
 {
 	struct ob_offer *offer;
 	int error = -ENOENT;
@@ -74,7 +74,7 @@ int ob_disk_open_served(struct ob_host *host, struct ob_disk *disk, const char *
 	offer = *find(host, atoi(number));
 	if (offer && !offer->opened) {
 		offer->opened = true;
-		*disk = (struct ob_disk){
+		*disk = (struct ob_posix_disk){
 			.in_use = true,
 			.fd = -1,
 			.served = offer->served,

@@ -18,10 +18,10 @@ static unsigned int chunk_of(uint32_t number)
 	return 31 - (unsigned int)__builtin_clz(number + 1);
 }
 
-struct ob_disk *ob_disk_slot(struct ob_host *host, uint32_t number)
+struct ob_posix_disk *ob_posix_disk_slot(struct ob_host *host, uint32_t number)
 {
 	unsigned int chunk;
-	struct ob_disk *disks;
+	struct ob_posix_disk *disks;
 
 	if (number >= (1u << CHUNKS) - 1)
 		return NULL;
@@ -30,16 +30,16 @@ struct ob_disk *ob_disk_slot(struct ob_host *host, uint32_t number)
 	return disks ? &disks[number + 1 - (1u << chunk)] : NULL;
 }
 
-struct ob_disk *ob_disk_find(struct ob_host *host, uint32_t number)
+struct ob_posix_disk *ob_posix_disk_find(struct ob_host *host, uint32_t number)
 {
-	struct ob_disk *disk = ob_disk_slot(host, number);
+	struct ob_posix_disk *disk = ob_posix_disk_slot(host, number);
 
 	return disk && __atomic_load_n(&disk->in_use, __ATOMIC_ACQUIRE) ? disk : NULL;
 }
 
 static int add_chunk(struct ob_host *host, unsigned int chunk)
 {
-	struct ob_disk *disks;
+	struct ob_posix_disk *disks;
 
 	if (chunk >= CHUNKS)
 		return -ENFILE;
@@ -50,19 +50,19 @@ static int add_chunk(struct ob_host *host, unsigned int chunk)
 	return 0;
 }
 
-int ob_disk_insert(struct ob_host *host, const struct ob_disk *open)
+int ob_posix_disk_insert(struct ob_host *host, const struct ob_posix_disk *open)
 {
 	uint32_t number = 0;
-	struct ob_disk *place;
+	struct ob_posix_disk *place;
 	int error;
 
-	while ((place = ob_disk_slot(host, number)) && place->in_use)
+	while ((place = ob_posix_disk_slot(host, number)) && place->in_use)
 		number++;
 	if (!place) {
 		error = add_chunk(host, chunk_of(number));
 		if (error)
 			return error;
-		place = ob_disk_slot(host, number);
+		place = ob_posix_disk_slot(host, number);
 	}
 	*place = *open;
 	pthread_rwlock_init(&place->reporters, NULL);

@@ -18,7 +18,7 @@ static struct ob_host *end_of_used(void)
 	return __atomic_load_n(&used_end, __ATOMIC_ACQUIRE);
 }
 
-static void prepare(struct ob_host *host)
+static void initialize(struct ob_host *host)
 {
 	pthread_mutex_init(&host->disks.mutex, NULL);
 	pthread_mutex_init(&host->queue.mutex, NULL);
@@ -43,7 +43,7 @@ int ob_platform_host_new(const struct ob_upcalls *upcalls, struct ob_host **new)
 	pthread_mutex_unlock(&mutex);
 	if (host == hosts + OB_HOSTS_MOST)
 		return -EAGAIN;
-	prepare(host);
+	initialize(host);
 	__atomic_store_n(&host->upcalls, upcalls, __ATOMIC_RELEASE);
 	*new = host;
 	return 0;

@@ -32,9 +32,9 @@ struct ob_posix_ram {
 	bool is_shared;		/* other processes map the memfd: all of RAM is there, and stays */
 };
 
-/* spare.c */
+/* headroom.c */
 
-struct ob_posix_spare {
+struct ob_posix_headroom {
 	uint64_t address;	/* of the mappings; 0: given up; atomic */
 	bool begun;		/* atomic */
 };
@@ -108,7 +108,7 @@ struct ob_posix_huge {
 #define OB_DISK_CHUNKS 31	/* enough for all positive values of an int */
 
 struct ob_posix_disks {
-	struct ob_disk *chunks[OB_DISK_CHUNKS];
+	struct ob_posix_disk *chunks[OB_DISK_CHUNKS];
 	pthread_mutex_t mutex;
 };
 
@@ -231,7 +231,7 @@ struct ob_host {
 	uint64_t place;
 	struct ob_posix_region regions[OB_REGIONS];
 	struct ob_posix_ram ram;
-	struct ob_posix_spare spare;
+	struct ob_posix_headroom headroom;
 	struct ob_posix_pages pages;
 	struct ob_posix_pieces pieces;
 	struct ob_posix_closed closed;

@@ -117,8 +117,8 @@ void ob_posix_snapshot_filled(struct ob_host *host);
  */
 bool ob_posix_pages_fault_is_passing(struct ob_host *host, uint64_t address);
 
-/* spare.c: gives up the spare mappings. */
-void ob_posix_spare_give_up(struct ob_host *host);
+/* headroom.c: gives up the mappings that are kept for a host that refuses more. */
+void ob_posix_headroom_give_up(struct ob_host *host);
 
 /*
  * snapshot/closed.c: adds a piece that is mapped without access. An urgent piece is opened at once.

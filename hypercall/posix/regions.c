@@ -93,7 +93,7 @@ void ob_host_regions_release(struct ob_host *host)
 {
 	if (ob_platform_has_left_behind(host))
 		return;
-	ob_posix_spare_give_up(host);
+	ob_posix_headroom_give_up(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->regions[i];
 
@@ -104,7 +104,7 @@ void ob_host_regions_release(struct ob_host *host)
 			ob_posix_ram_close(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
-	host->spare.begun = false;
+	host->headroom.begun = false;
 	ob_posix_shadow_give_up(host);
 	ob_posix_huge_release(host);
 	ob_posix_closed_forget(host);

@@ -54,9 +54,9 @@ void ob_posix_ram_close(struct ob_host *host);
 int ob_posix_shadow_take(struct ob_host *host, uint64_t size, uint64_t address);
 void ob_posix_shadow_give_up(struct ob_host *host);
 
-/* spare.c: before the first mapping of a window, and after the spare mappings were given up. */
-void ob_posix_spare_begin(struct ob_host *host);
-void ob_posix_spare_keep(struct ob_host *host);
+/* headroom.c: before the first mapping of a window, and after the headroom was given up. */
+void ob_posix_headroom_begin(struct ob_host *host);
+void ob_posix_headroom_keep(struct ob_host *host);
 
 /* snapshot/pages.c: tests, sets and clears the marks of pages that are a snapshot's. */
 bool ob_posix_pages_contain(struct ob_host *host, uint64_t physical);

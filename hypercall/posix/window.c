@@ -45,7 +45,7 @@ int ob_host_map(struct ob_host *host, uint64_t address, uint64_t physical, uint6
 	if (ob_posix_pages_share(host, physical, size) ||
 	    ob_posix_pieces_settle(host, address, size, true))
 		return -ENOMEM;
-	ob_posix_spare_begin(host);
+	ob_posix_headroom_begin(host);
 	if (physical < border && border - physical < size)
 		below = border - physical;
 	if (below && show(host, address, physical, below, protection))
@@ -71,19 +71,19 @@ int ob_host_unmap(struct ob_host *host, uint64_t address, uint64_t size)
 	if (!ob_posix_is_page_range(address, size) || !window_contains(host, address, size))
 		return -EINVAL;
 	if (ob_posix_pieces_settle(host, address, size, is_whole_window(host, address, size))) {
-		ob_posix_spare_give_up(host);
+		ob_posix_headroom_give_up(host);
 		error = ob_posix_pieces_settle(host, address, size,
 					       is_whole_window(host, address, size));
-		ob_posix_spare_keep(host);
+		ob_posix_headroom_keep(host);
 		if (error)
 			return -ENOMEM;
 	}
 	if (ob_posix_reservation(address, size, MAP_FIXED) != MAP_FAILED)
 		return 0;
-	ob_posix_spare_give_up(host);
+	ob_posix_headroom_give_up(host);
 	if (ob_posix_reservation(address, size, MAP_FIXED) == MAP_FAILED)
 		return -ENOMEM;
-	ob_posix_spare_keep(host);
+	ob_posix_headroom_keep(host);
 	return 0;
 }
 

@@ -237,14 +237,14 @@ static void note_nothing(void *context)
 /* A program that serves a disk gets a flush and a write. If the flush fails, there is no write. */
 static void test_flush_write(void)
 {
-	struct ob_platform_served served = {
+	struct ob_platform_served_disk served = {
 		.perform = note, .closed = note_nothing, .size = IMAGE_SIZE, .sector_size = 512,
 	};
 	struct ob_block_info info;
 	char number[16], buffer[512];
 	int disk;
 
-	snprintf(number, sizeof(number), "%d", ob_platform_serve(mock_host, &served));
+	snprintf(number, sizeof(number), "%d", ob_platform_disk_offer(mock_host, &served));
 	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
 	CHECK(disk >= 0 && info.can_flush_write);
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, 0, buffer, sizeof(buffer)), 0);
@@ -261,7 +261,7 @@ static void test_flush_write(void)
 	CHECK_EQUAL(transfer(disk, OB_BLOCK_FLUSH_WRITE, IMAGE_SIZE, buffer, sizeof(buffer)), -EIO);
 	CHECK_EQUAL(asked.count, 3);
 	ob_host_block_close(mock_host, (uint32_t)disk);
-	CHECK(ob_platform_serve_done(mock_host, atoi(number)));
+	CHECK(ob_platform_disk_withdraw(mock_host, atoi(number)));
 }
 
 void test_durability(void)

@@ -365,7 +365,7 @@ static void leave(void *context)
 /* One thread waits for work. More start when some block, so that requests run side by side. */
 static void test_workers(void)
 {
-	struct ob_platform_served served = {
+	struct ob_platform_served_disk served = {
 		.perform = meet, .closed = leave, .size = IMAGE_SIZE, .sector_size = 512,
 	};
 	struct ob_block_request requests[TOGETHER];
@@ -374,7 +374,7 @@ static void test_workers(void)
 	int disk;
 
 	CHECK_EQUAL(workers(), 0);
-	snprintf(number, sizeof(number), "%d", ob_platform_serve(mock_host, &served));
+	snprintf(number, sizeof(number), "%d", ob_platform_disk_offer(mock_host, &served));
 	disk = ob_host_block_open(mock_host, number, OB_BLOCK_SERVED, &info);
 	CHECK(disk >= 0);
 	CHECK(workers() <= 1);		/* it may have no name yet */
@@ -389,7 +389,7 @@ static void test_workers(void)
 	alarm(0);
 	ob_host_block_close(mock_host, (uint32_t)disk);
 	CHECK_EQUAL(meeting.closed, 1);
-	CHECK(ob_platform_serve_done(mock_host, atoi(number)));
+	CHECK(ob_platform_disk_withdraw(mock_host, atoi(number)));
 	CHECK_EQUAL(workers(), 0);
 }
 

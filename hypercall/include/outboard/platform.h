@@ -226,7 +226,7 @@ const char *ob_platform_components_problem(void);
 
 /* ---- disks that the program serves -------------------------------------- */
 
-struct ob_platform_served {
+struct ob_platform_served_disk {
 	/*
 	 * Carries out a READ, WRITE, FLUSH, DISCARD or WRITE_ZEROES that is inside the disk and
 	 * allowed on it, without `force_unit_access`: the platform asks for a flush then. May
@@ -247,12 +247,12 @@ struct ob_platform_served {
  * the number which this function returns, in decimal. -ENOMEM. Does not block for long. Any
  * threads, also at once.
  */
-int ob_platform_serve(struct ob_host *host, const struct ob_platform_served *served);
+int ob_platform_disk_offer(struct ob_host *host, const struct ob_platform_served_disk *served);
 /*
  * Withdraws the offer. Returns whether the disk was opened: only then `closed` is called. Any
  * threads, also at once.
  */
-bool ob_platform_serve_done(struct ob_host *host, int number);
+bool ob_platform_disk_withdraw(struct ob_host *host, int number);
 
 /* ---- network interfaces --------------------------------------------------- */
 
@@ -278,9 +278,9 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 void ob_platform_net_done(struct ob_host *host, uint32_t device);
 
 /* A server that offers a port of a hub to front-ends of vhost-user. It needs no kernel. */
-struct ob_serve;
+struct ob_net_server;
 
-struct ob_platform_serve {
+struct ob_platform_net_serve {
 	const char *hub;		/* the path of the hub */
 	const char *socket;		/* where front-ends connect */
 	uint32_t mtu;			/* 0: the hub's */
@@ -293,19 +293,19 @@ struct ob_platform_serve {
  * Makes a server: listens, without a thread. Front-ends that connect wait. On failure, `error` has
  * one line, as above. Any threads, also at once.
  */
-int ob_platform_serve_net_listen(const struct ob_platform_serve *from, struct ob_serve **server,
-				 char *error, size_t size);
+int ob_platform_net_serve_listen(const struct ob_platform_net_serve *from,
+				 struct ob_net_server **server, char *error, size_t size);
 /*
  * Serves, on a thread. Once for each server. `opener` -1: the process opens the hub and the memory
  * of its ports itself. Else a socket, of which the server has a copy: another process, which has
- * the same server, calls ob_platform_serve_net_open() with the other end. In a child that fork()
+ * the same server, calls ob_platform_net_serve_open() with the other end. In a child that fork()
  * makes later there is no server. On failure, `error` has one line, and the server can only end.
  */
-int ob_platform_serve_net_start(struct ob_serve *server, int opener, char *error, size_t size);
+int ob_platform_net_serve_start(struct ob_net_server *server, int opener, char *error, size_t size);
 /* Opens files for another process. Blocks until that process closes its end. Any threads. */
-void ob_platform_serve_net_open(const struct ob_serve *server, int socket);
+void ob_platform_net_serve_open(const struct ob_net_server *server, int socket);
 /* Ends the server: disconnects its front-end, removes the socket. Blocks. */
-void ob_platform_serve_net_end(struct ob_serve *server);
+void ob_platform_net_serve_end(struct ob_net_server *server);
 
 /* ---- files -------------------------------------------------------------- */
 

@@ -80,7 +80,7 @@ static void open_pieces(struct ob_host *host, struct ob_closed_piece *piece, uin
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	for (; count--; piece++) {
 		while (try_to_open(host, piece)) {
-			ob_posix_spare_give_up(host);
+			ob_posix_headroom_give_up(host);
 			sched_yield();
 		}
 	}

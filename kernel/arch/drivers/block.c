@@ -183,7 +183,7 @@ static int ob_disk_opened(struct gendisk *gendisk, blk_mode_t mode)
 	return disk->going ? -ENXIO : 0;
 }
 
-static const struct block_device_operations ob_disk_operations = {
+static const struct block_device_operations ob_disk_device_operations = {
 	.owner = THIS_MODULE,
 	.open = ob_disk_opened,
 };
@@ -242,7 +242,7 @@ static int ob_disk_create(struct ob_disk *disk, const struct ob_block_info *info
 		blk_mq_free_tag_set(&disk->tags);
 		return PTR_ERR(gendisk);
 	}
-	gendisk->fops = &ob_disk_operations;
+	gendisk->fops = &ob_disk_device_operations;
 	gendisk->private_data = disk;
 	ob_disk_name(disk->index, gendisk->disk_name, DISK_NAME_LEN);
 	set_capacity(gendisk, info->size / sector_size * (sector_size >> SECTOR_SHIFT));
