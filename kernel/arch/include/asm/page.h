@@ -82,7 +82,7 @@ static inline unsigned long virt_to_pfn(const volatile void *address)
 #endif
 
 #ifdef CONFIG_OUTBOARD_SNAPSHOT
-/* core/snapshot.c */
+/* core/save.c */
 struct page;
 extern unsigned long ob_snapshot_end;
 void ob_snapshot_page_used(struct page *page, unsigned int order);
