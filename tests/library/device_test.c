@@ -11,64 +11,25 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "check.h"
+#include "device_bed.h"
 #include "memory_device.h"
-#include "mock.h"
 #include "virtio_rng.h"
 
-#define MB (1ul << 20)
 #define FUNCTION "0000:00:00.0"
 #define DEVICE "/sys/bus/pci/devices/" FUNCTION
 #define ALL_VCPUS (-1)
-#define SYSLOG_READ_ALL 3
 #define LOWEST_BUS 0x40000000ull
 
-static struct ob_host *host;
 static struct rng rng;
-static char text[16384];
-
-#define CALL(number, a, b, c, d, e) \
-	mock_call(host, number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e))
-
-static void load(const char *image, const struct mock_device *device, struct mock_options options)
-{
-	options.device = device;
-	options.vcpus = options.vcpus ? options.vcpus : 1;
-	options.log_level = 4;
-	host = mock_new(image, &options);
-	CHECK(host);
-}
-
-static void boot(void)
-{
-	CHECK_EQUAL(mock_boot(host), 0);
-	CALL(SYS_mkdir, "/sys", 0755, 0, 0, 0);
-	CALL(SYS_mount, "none", "/sys", "sysfs", 0, 0);
-}
-
-static void start_with(const char *image, const struct mock_device *device,
-		       struct mock_options options)
-{
-	load(image, device, options);
-	boot();
-}
 
 static void start(const char *image, struct mock_options options)
 {
 	rng_init(&rng, &host);
 	start_with(image, &rng.device, options);
-}
-
-static void stop_host(void)
-{
-	CHECK_EQUAL(mock_halt(host), 0);
-	mock_free(host);
 }
 
 /* Any kernel leaves the device without access to RAM, from before its vCPUs stop. */
@@ -100,35 +61,6 @@ static void read_bytes(int high)
 static void read_random(void)
 {
 	read_bytes(rng.high);
-}
-
-static void write_file(const char *path, const char *value)
-{
-	long fd = CALL(SYS_open, path, O_WRONLY, 0, 0, 0), length = (long)strlen(value);
-
-	CHECK(fd >= 0);
-	CHECK_EQUAL(CALL(SYS_write, fd, value, length, 0, 0), length);
-	CALL(SYS_close, fd, 0, 0, 0, 0);
-}
-
-static void read_file(const char *path)
-{
-	long fd = CALL(SYS_open, path, O_RDONLY, 0, 0, 0), length;
-
-	CHECK(fd >= 0);
-	length = CALL(SYS_read, fd, text, sizeof(text) - 1, 0, 0);
-	CHECK(length > 0);
-	text[length] = '\0';
-	CALL(SYS_close, fd, 0, 0, 0, 0);
-}
-
-static void check_log(const char *message)
-{
-	long length = CALL(SYS_syslog, SYSLOG_READ_ALL, text, sizeof(text) - 1, 0, 0);
-
-	CHECK(length > 0);
-	text[length] = '\0';
-	CHECK(strstr(text, message));
 }
 
 /*
@@ -527,22 +459,6 @@ static void test_wrong_window(const char *image)
 	test_no_bus(image, (struct mock_options){
 		.pinned = true, .windows = many, .window_count = 9,
 	}, "window 8 of the PCI bus is wrong", check_no_window);
-}
-
-/* The module of the tests, with these parameters. Its checks have passed if it can be loaded. */
-static void load_driver(const char *path, const char *parameters)
-{
-	int fd = open(path, O_RDONLY);
-	struct stat status;
-	void *bytes;
-
-	CHECK(fd >= 0 && !fstat(fd, &status));
-	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	CHECK(bytes != MAP_FAILED);
-	CHECK_EQUAL(mock_upcalls(host)->component_insert(bytes, (uint64_t)status.st_size,
-							 parameters), 0);
-	munmap(bytes, (size_t)status.st_size);
-	close(fd);
 }
 
 static void start_memory_device(const char *image, struct memory_device *device, uint64_t memory)

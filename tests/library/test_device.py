@@ -16,7 +16,8 @@ from library.test_mock import MOCK, PLATFORM, image_of
 from support import modules
 
 SUITES = modules.libraries_of(modules.BASE_SUITES)
-SOURCES = ["device_test.c", "virtio_rng.c", "memory_device.c", "pci_config.c"]
+BED = ["device_bed.c", "memory_device.c", "pci_config.c"]
+SOURCES = ["device_test.c", "virtio_rng.c", *BED]
 CASES = ["transfers", "transfers-2", "early", "unknown", "unbind", "affinity", "not-pinned",
          "no-dma", "old-table", "short-table", "bus", "borders", "halt", "halt-2", "two-kernels",
          "wrong-extents", "many-extents", "wrong-window"]

@@ -15,7 +15,6 @@
 #include <linux/dma-direct.h>
 #include <linux/export.h>
 #include <linux/memblock.h>
-#include <linux/memory.h>
 #include <linux/memory_hotplug.h>
 #include <linux/swiotlb.h>
 #include <asm/io.h>
@@ -31,7 +30,7 @@
 struct ob_dma {
 	struct ob_dma_extent extents[OB_EXTENTS_MOST];	/* physical addresses are Linux's */
 	unsigned int count;		/* 0: no device reaches RAM */
-	u64 zone_end;			/* of ZONE_DMA32, a physical address; 0: no such zone */
+	u64 low_end;			/* physical; of the first extent if that is ZONE_DMA32 */
 };
 static struct ob_dma ob_dma __ro_after_init;
 
@@ -52,7 +51,7 @@ EXPORT_SYMBOL_GPL(phys_to_dma);
  */
 static phys_addr_t ob_dma_limit(dma_addr_t address)
 {
-	if (!ob_dma.zone_end)
+	if (!ob_dma.low_end)
 		return -1;
 	return address <= DMA_BIT_MASK(32) ? DMA_BIT_MASK(32) : DMA_BIT_MASK(63);
 }
@@ -68,9 +67,9 @@ phys_addr_t dma_to_phys(struct device *device, dma_addr_t address)
 }
 EXPORT_SYMBOL_GPL(dma_to_phys);
 
-u64 ob_dma_zone_end(void)
+u64 ob_dma_low_end(void)
 {
-	return ob_dma.zone_end;
+	return ob_dma.low_end;
 }
 
 bool ob_dma_reaches_ram(void)
@@ -118,7 +117,7 @@ u64 __wrap_dma_direct_get_required_mask(struct device *device)
 /* A mask of 32 bits is always accepted, as everywhere in Linux. */
 int __wrap_dma_direct_supported(struct device *device, u64 mask)
 {
-	if (ob_dma.zone_end && mask >= phys_to_dma(device, ob_dma.zone_end - 1))
+	if (ob_dma.low_end && mask >= phys_to_dma(device, ob_dma.low_end - 1))
 		return true;
 	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
 }
@@ -190,16 +189,12 @@ static bool __init ob_dma_read(void)
 	return end >= ob_machine.memory;
 }
 
-/* Of a block of memory that is added, all pages join one zone. */
 static void __init ob_dma_zone_set(void)
 {
 	const struct ob_dma_extent *low = &ob_dma.extents[0];
-	u64 end = min(low->physical + low->size, SZ_4G);
 
-	if (end > OB_PHYS_OFFSET + ob_memory_at_boot())
-		end = round_down(end, memory_block_size_bytes());
 	if (ob_dma_highest() > DMA_BIT_MASK(32) && low->bus + low->size <= SZ_4G)
-		ob_dma.zone_end = end;
+		ob_dma.low_end = min(low->physical + low->size, SZ_4G);
 	else
 		/* Linux then asks for ZONE_DMA, which means any memory, never for ZONE_DMA32. */
 		zone_dma_limit = DMA_BIT_MASK(64);
@@ -209,7 +204,7 @@ static int __init ob_dma_bounce_setup(void)
 {
 	int error = 0;
 
-	if (ob_dma.zone_end)
+	if (ob_dma.low_end)
 		error = swiotlb_init_late(OB_BOUNCE_AT_BOOT, GFP_KERNEL | GFP_DMA32, NULL);
 	if (error)
 		pr_err("there are no bounce buffers for devices: error %d\n", error);

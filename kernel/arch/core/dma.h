@@ -8,8 +8,8 @@
 /* Reads the host's extents. Called once, when memblock knows RAM and nothing uses it yet. */
 void ob_dma_setup(void);
 
-/* The physical address where ZONE_DMA32 ends, once RAM has grown. 0: there is no such zone. */
-u64 ob_dma_zone_end(void);
+/* Up to this physical address, memory belongs to ZONE_DMA32. 0: none does. */
+u64 ob_dma_low_end(void);
 
 /* Has the host stated valid extents? */
 bool ob_dma_reaches_ram(void);

@@ -51,20 +51,28 @@ u64 ob_memory_at_boot(void)
 	return min_t(u64, ob_machine.memory, OB_MEMORY_AT_BOOT + round_up(more, OB_MEMORY_UNIT));
 }
 
-/*
- * Linux puts memory that is added into the zone that spans it: so ZONE_DMA32 spans all that will
- * belong to it.
- */
-static void __init ob_memory_extend_zone(struct zone *zone)
+/* Where ZONE_DMA32 ends. Of a block that is added after the boot, all pages join one zone. */
+static unsigned long __init ob_memory_low_end(u64 at_boot)
 {
-	if (ob_dma_zone_end())
-		zone->spanned_pages = PHYS_PFN(ob_dma_zone_end()) - zone->zone_start_pfn;
+	u64 end = ob_dma_low_end();
+
+	if (end > OB_PHYS_OFFSET + at_boot)
+		end = round_down(end, memory_block_size_bytes());
+	return PHYS_PFN(end);
+}
+
+/* Linux adds a block to the zone that spans it. So ZONE_DMA32 spans all that will belong to it. */
+static void __init ob_memory_extend_zone(struct zone *zone, unsigned long end)
+{
+	if (end)
+		zone->spanned_pages = end - zone->zone_start_pfn;
 }
 
 void __init ob_memory_setup(void)
 {
 	unsigned long zones[MAX_NR_ZONES] = {};
 	u64 size = ob_memory_at_boot();
+	unsigned long low_end;
 
 	memblock_add(OB_PHYS_OFFSET, size);
 	ob_dma_setup();
@@ -73,10 +81,11 @@ void __init ob_memory_setup(void)
 	high_memory = (void *)(ob_layout.ram + size);
 	set_max_mapnr(max_pfn);
 	sparse_init();
-	zones[ZONE_DMA32] = min_t(unsigned long, PHYS_PFN(ob_dma_zone_end()), max_low_pfn);
+	low_end = ob_memory_low_end(size);
+	zones[ZONE_DMA32] = min(low_end, max_low_pfn);
 	zones[ZONE_NORMAL] = max_low_pfn;
 	free_area_init(zones);
-	ob_memory_extend_zone(&NODE_DATA(0)->node_zones[ZONE_DMA32]);
+	ob_memory_extend_zone(&NODE_DATA(0)->node_zones[ZONE_DMA32], low_end);
 	ob_zero_page = virt_to_page(memblock_alloc(PAGE_SIZE, PAGE_SIZE));
 }
 
