@@ -172,7 +172,7 @@ class Task(Record):
         word, ended = self.number("__state"), self.number("exit_state")
         if self.address in parked:
             return "parked"
-        if self.is_client() and self.number("thread.evicted"):
+        if self.is_client() and self.number("thread.away"):
             return "evicted"
         if ended:
             return "zombie" if ended & self.EXIT_ZOMBIE else "dead"

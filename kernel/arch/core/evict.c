@@ -6,10 +6,10 @@
  * TASK_PARKED, which no signal ends. The thread that evicts it runs schedule() as the task, on a
  * stack of the service thread's. The task's own thread is out in host code, or on its way in.
  *
- * The word `evicted` says why the task's thread cannot go on when it enters. Its bits are those of
- * enum ob_evicted. 0: the task runs, sleeps in a call, or a vCPU is parked on it.
+ * The word `away` says why the task's thread cannot go on when it enters. Its bits are those of
+ * enum ob_away. 0: the task runs, sleeps in a call, or a vCPU is parked on it.
  *
- *   evicted            to                  by
+ *   away               to                  by
  *   0                  OUT                 ob_evict(): the task's thread is out in host code
  *   0                  ARRIVING            ob_evict(): the thread got its baton and did not come
  *   OUT, ARRIVING      the same | WANTED   ob_evicted_wake_and_wait(): the thread enters
@@ -102,16 +102,16 @@ static void ob_evict_main(void)
  * Puts the parked task to sleep until its thread calls again or exit work is added. Returns with
  * interrupts off, and the caller passes the vCPU on.
  */
-void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why)
+void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why)
 {
 	local_irq_disable();
 	vcpu->service.check_at = 0;
 	ob_delay_point();
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
-	WRITE_ONCE(task->thread.evicted, why);
+	WRITE_ONCE(task->thread.away, why);
 	virt_mb();
 	ob_delay_point();
-	if (why == OB_EVICTED_OUT && task_work_pending(task))
+	if (why == OB_AWAY_OUT && task_work_pending(task))
 		ob_wake_once_asleep(task);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_delay_point();
@@ -122,14 +122,14 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted wh
 /* By the thread of an evicted task: has the task woken, and waits for it. Returns as ob_lend(). */
 bool ob_evicted_wake_and_wait(struct task_struct *task)
 {
-	u32 seen = READ_ONCE(task->thread.evicted);
+	u32 seen = READ_ONCE(task->thread.away);
 	struct ob_vcpu *asked = NULL;
 
-	if (!seen || !try_cmpxchg(&task->thread.evicted, &seen, seen | OB_EVICTED_WANTED))
+	if (!seen || !try_cmpxchg(&task->thread.away, &seen, seen | OB_AWAY_WANTED))
 		return false;
 	ob_delay_point();
 	/* A task that does exit work is awake: ob_work_end() passes the baton. */
-	if (seen & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING))
+	if (seen & (OB_AWAY_OUT | OB_AWAY_ARRIVING))
 		asked = ob_wake_list_add(task);
 	if (asked)
 		return ob_raise_and_wait(asked, OB_PENDING_WAKE, &task->thread.baton);

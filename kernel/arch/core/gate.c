@@ -142,7 +142,7 @@ static int ob_enter_known(struct task_struct *task)
 		unsigned long state = ob_parked(task);
 		struct ob_vcpu *vcpu = READ_ONCE(task->thread.vcpu);
 
-		if (READ_ONCE(task->thread.evicted))
+		if (READ_ONCE(task->thread.away))
 			return ob_enter_evicted(task);
 		ob_delay_point();
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))

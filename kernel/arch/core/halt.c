@@ -53,7 +53,7 @@ static long ob_do(long number, long a, long b, long c, long d)
 static bool ob_is_active(struct task_struct *task)
 {
 	return task != current && task != ob_machine.leader &&
-	       READ_ONCE(task->thread.evicted) != OB_EVICTED_OUT;
+	       READ_ONCE(task->thread.away) != OB_AWAY_OUT;
 }
 
 /* Has the tasks on which other vCPUs are parked evicted. */
@@ -109,7 +109,7 @@ static struct task_struct *ob_find_evicted(void)
 
 	rcu_read_lock();
 	for_each_thread(ob_machine.leader, task)
-		if (!found && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT &&
+		if (!found && READ_ONCE(task->thread.away) == OB_AWAY_OUT &&
 		    !task->thread.stack)
 			found = get_task_struct(task);
 	rcu_read_unlock();

@@ -21,7 +21,7 @@
  */
 static bool ob_is_being_evicted(struct task_struct *task)
 {
-	return READ_ONCE(task->thread.evicted) & (OB_EVICTED_OUT | OB_EVICTED_ARRIVING) &&
+	return READ_ONCE(task->thread.away) & (OB_AWAY_OUT | OB_AWAY_ARRIVING) &&
 	       task_cpu(task) != smp_processor_id() && task_curr(task);
 }
 

@@ -147,7 +147,7 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 	ob_this_thread->irqs_off = lent;
 	evict = ob_must_evict(vcpu, bits, arriving) || (lent && ob_others_wait());
 	if (evict)
-		ob_evict(vcpu, task, arriving ? OB_EVICTED_ARRIVING : OB_EVICTED_OUT);
+		ob_evict(vcpu, task, arriving ? OB_AWAY_ARRIVING : OB_AWAY_OUT);
 	ob_restore_current(own);
 	ob_delay_point();
 	if (!evict)

@@ -55,7 +55,7 @@ void ob_switch_finished(void)
 /*
  * Ends the switch to the host-bound task `next` in the place of its thread, which then only has to
  * come. Interrupts that the vCPU takes here run as that task. `state`: the vCPU's state afterwards.
- * Returns the task's word `evicted`, which was not 0 if the task was evicted until now.
+ * Returns the task's word `away`, which was not 0 if the task was evicted until now.
  */
 static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigned long state)
 {
@@ -63,13 +63,13 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	struct ob_loan loan = { .task = own };
 	/* restart_syscall() sets the flag without a signal: schedule_tail() would clear it. */
 	bool signal = test_tsk_thread_flag(next, TIF_SIGPENDING);
-	u32 evicted;
+	u32 away;
 
 	/* Lent meanwhile: a signal handler of the program finds the thread's own task (eintr.c). */
 	barrier();
 	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next, ob_this_thread->self);
-	evicted = xchg(&next->thread.evicted, 0);
+	away = xchg(&next->thread.away, 0);
 	schedule_tail(vcpu->switched_from);
 	if (signal)
 		set_tsk_thread_flag(next, TIF_SIGPENDING);
@@ -81,7 +81,7 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
 		ob_kick(vcpu);
-	return evicted;
+	return away;
 }
 
 /*
@@ -121,13 +121,13 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 	}
 	if (baton == own)
 		return true;
-	if (!next->thread.coroutine && READ_ONCE(next->thread.evicted) & OB_EVICTED_WORKING) {
+	if (!next->thread.coroutine && READ_ONCE(next->thread.away) & OB_AWAY_WORKING) {
 		ob_work_end(vcpu, next);
 		return false;
 	}
 	if (!next->thread.coroutine && ob_switch_can_end(next)) {
 		/* ob_work_begin() had no stack, and the task's thread does not want the task. */
-		if (cmpxchg(&next->thread.evicted, OB_EVICTED_OUT, 0) == OB_EVICTED_OUT) {
+		if (cmpxchg(&next->thread.away, OB_AWAY_OUT, 0) == OB_AWAY_OUT) {
 			ob_work_note(vcpu, next);
 			ob_switch_end(vcpu, next, ob_moved(next));
 			return false;
@@ -136,7 +136,7 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 		 * The thread has got its baton before the eviction, and does not wait again. It
 		 * comes by the vCPU's state, so a second pass would stay in its baton.
 		 */
-		if (ob_switch_end(vcpu, next, ob_arriving(next)) == OB_EVICTED_ARRIVING)
+		if (ob_switch_end(vcpu, next, ob_arriving(next)) == OB_AWAY_ARRIVING)
 			return false;
 	}
 	ob_baton_pass(baton);
@@ -154,7 +154,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		struct ob_vcpu *vcpu = task->thread.vcpu;
 		unsigned long state = ob_arriving(task);
 
-		if (READ_ONCE(task->thread.evicted)) {
+		if (READ_ONCE(task->thread.away)) {
 			switched = ob_evicted_wake_and_wait(task);
 			continue;
 		}
@@ -164,7 +164,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 			break;
 		ob_delay_point();
 		/* The other thread could not end this switch: ob_switch_can_end(). */
-		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.evicted) &&
+		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.away) &&
 		    !ob_switch_can_end(task))
 			switched = true;
 		else
@@ -176,7 +176,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		task->plug = task->thread.plug;
 		task->thread.plug = NULL;
 	}
-	WRITE_ONCE(task->thread.evicted, 0);
+	WRITE_ONCE(task->thread.away, 0);
 	return switched;
 }
 
@@ -224,7 +224,7 @@ static void ob_switch_leave(struct ob_vcpu *vcpu, struct task_struct *prev,
 	void **leave_to = prev->thread.argument;
 	void *abandoned;
 
-	if (READ_ONCE(prev->thread.evicted))
+	if (READ_ONCE(prev->thread.away))
 		leave_to = &vcpu->service.context;
 	vcpu->carrier.pass_to = next;
 	ob_coroutine_switch(&abandoned, *leave_to);
@@ -236,7 +236,7 @@ static void ob_switch_host_bound(struct ob_vcpu *vcpu, struct task_struct *prev,
 	bool switched = false;
 
 	ob_delay_point();
-	if (READ_ONCE(prev->thread.evicted) || READ_ONCE(prev->__state) == TASK_DEAD)
+	if (READ_ONCE(prev->thread.away) || READ_ONCE(prev->__state) == TASK_DEAD)
 		ob_switch_leave(vcpu, prev, next);
 	if (is_idle_task(next)) {
 		switched = ob_lend(vcpu, &prev->thread.baton);
@@ -252,7 +252,7 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 {
 	struct ob_vcpu *vcpu = ob_this_vcpu();
 
-	if (unlikely(READ_ONCE(next->thread.evicted) == OB_EVICTED_OUT && !next->thread.stack))
+	if (unlikely(READ_ONCE(next->thread.away) == OB_AWAY_OUT && !next->thread.stack))
 		ob_work_begin(next);
 	vcpu->switched_from = prev;
 	prev->thread.regs.bp = (unsigned long)__builtin_frame_address(0);

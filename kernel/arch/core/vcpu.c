@@ -54,7 +54,7 @@ bool ob_client_is_in(void)
 
 	return READ_ONCE(vcpu->state) == OB_VCPU_HELD &&
 	       READ_ONCE(vcpu->bound_thread) == ob_this_thread->self &&
-	       !READ_ONCE(current->thread.evicted);
+	       !READ_ONCE(current->thread.away);
 }
 
 /* The vCPU that the calling thread holds, whatever thread that is; NULL: none. */

@@ -54,7 +54,7 @@
  * other. They are virt_mb(), since SMP=n has several host threads, too.
  *
  * Other protocols: idle.c (idling and lending), baton.h (hand-over between host threads), evict.c
- * (the word `evicted`), gate.c (entry and exit), switch.c.
+ * (the word `away`), gate.c (entry and exit), switch.c.
  */
 #ifndef OUTBOARD_CORE_VCPU_H
 #define OUTBOARD_CORE_VCPU_H
@@ -81,11 +81,11 @@ enum ob_vcpu_state {
  * Why a task cannot go on when its thread enters: evict.c. OUT, ARRIVING or WORKING, possibly with
  * WANTED.
  */
-enum ob_evicted {
-	OB_EVICTED_OUT = 1,		/* it sleeps: its thread is out in host code */
-	OB_EVICTED_ARRIVING = 2,	/* it sleeps: evicted in the state ARRIVING, baton passed */
-	OB_EVICTED_WORKING = 4,		/* it does exit work as a coroutine: work.c */
-	OB_EVICTED_WANTED = 8,		/* its thread waits for the task's baton */
+enum ob_away {
+	OB_AWAY_OUT = 1,		/* it sleeps: its thread is out in host code */
+	OB_AWAY_ARRIVING = 2,		/* it sleeps: evicted in the state ARRIVING, baton passed */
+	OB_AWAY_WORKING = 4,		/* it does exit work as a coroutine: work.c */
+	OB_AWAY_WANTED = 8,		/* its thread waits for the task's baton */
 };
 
 enum ob_pending {
@@ -333,7 +333,7 @@ void ob_check_plan(struct ob_vcpu *vcpu, u64 now);
 
 /* evict.c */
 struct ob_vcpu *ob_wake_list_add(struct task_struct *task);
-void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_evicted why);
+void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why);
 bool ob_evicted_wake_and_wait(struct task_struct *task);
 bool ob_task_end_evicted(struct task_struct *task);
 

@@ -76,7 +76,7 @@ void ob_work_begin(struct task_struct *task)
 
 	if (!stack)
 		return;
-	if (cmpxchg(&task->thread.evicted, OB_EVICTED_OUT, OB_EVICTED_WORKING) != OB_EVICTED_OUT) {
+	if (cmpxchg(&task->thread.away, OB_AWAY_OUT, OB_AWAY_WORKING) != OB_AWAY_OUT) {
 		ob_stack_free(stack);
 		return;
 	}
@@ -97,17 +97,17 @@ void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task)
 /* The task has left its stack. Parks the vCPU on it; calls its thread if that waits. */
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
 {
-	u32 working = OB_EVICTED_WORKING;
+	u32 working = OB_AWAY_WORKING;
 	bool out;
 
 	/* This thread is unbound, but the word must name it until the vCPU is parked. */
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
-	out = try_cmpxchg(&task->thread.evicted, &working, 0);
+	out = try_cmpxchg(&task->thread.away, &working, 0);
 	ob_delay_point();
 	if (out)
 		ob_work_note(vcpu, task);
 	else
-		WRITE_ONCE(task->thread.evicted, 0);
+		WRITE_ONCE(task->thread.away, 0);
 	xchg(&vcpu->state, out ? ob_moved(task) : ob_arriving(task));
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
@@ -136,7 +136,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 	int error = __real_task_work_add(task, work, notify);
 	struct ob_vcpu *asked = NULL;
 
-	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.evicted) == OB_EVICTED_OUT)
+	if (!error && notify != TWA_NONE && READ_ONCE(task->thread.away) == OB_AWAY_OUT)
 		asked = ob_wake_list_add(task);
 	if (asked)
 		ob_send(asked, OB_PENDING_WAKE);

@@ -20,7 +20,7 @@ struct thread_struct {
 	void *argument;			/* of it; of a client that ends: its thread's own context */
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
 	u32 baton;			/* on which the host thread waits: core/baton.h */
-	u32 evicted;			/* enum ob_evicted: core/evict.c (V8) */
+	u32 away;			/* enum ob_away: core/evict.c (V8) */
 	u32 interrupted;		/* its next blocking call fails with EINTR: core/eintr.c */
 	u32 on_wake_list;		/* of evicted tasks that want to run again */
 	struct task_struct *wake_next;	/* in that list */
