@@ -34,6 +34,7 @@
 #include <outboard/gate.h>
 #include <outboard/hypercall.h>
 #include <outboard/hypercall_snapshot.h>
+#include <outboard/hypercall_sockets.h>
 #include <outboard/hypercall_spaces.h>
 
 #define OB_INTERFACE_VERSION 3

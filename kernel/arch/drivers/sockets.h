@@ -36,7 +36,7 @@
 #include <linux/tcp.h>
 #include <linux/udp.h>
 #include <net/sock.h>
-#include <outboard/hypercall.h>
+#include <outboard/hypercall_sockets.h>
 
 /* Options that kernel code sets by writing into struct sock: socket_option.c. */
 enum ob_followed {
