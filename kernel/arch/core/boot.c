@@ -4,7 +4,10 @@
  * vCPU's carrier on a coroutine: start_kernel(), which becomes the idle task. It then waits until
  * the kernel is ready for system calls. Or it goes on from a snapshot (snapshot.c).
  */
+#include <linux/kern_levels.h>
+#include <linux/kernel.h>
 #include <linux/mm.h>
+#include <linux/printk.h>
 #include <linux/sched/task.h>
 #include <linux/start_kernel.h>
 #include <outboard/gate.h>
@@ -18,13 +21,59 @@
 
 struct ob_layout ob_layout __ro_after_init;
 
+/* Parked words have the number of the boot from that bit on (vcpu.h). User addresses end there. */
+#define OB_REGIONS_END (1UL << 47)
+#define OB_REGION_ALIGNMENT (16UL << 20)
+
+static const char *const ob_region_names[OB_REGIONS] = {
+	[OB_REGION_RAM] = "RAM",
+	[OB_REGION_VMALLOC] = "VMALLOC",
+	[OB_REGION_MODULES] = "MODULES",
+	[OB_REGION_CLIENT] = "CLIENT",
+	[OB_REGION_STACKS] = "STACKS",
+	[OB_REGION_PAGES] = "PAGES",
+};
+
+static struct ob_range ob_reserved[OB_REGIONS];
+
+/* What is wrong with a region of the host's. NULL: it is as hypercall.h demands. */
+static const char *ob_region_fault(u64 address, u64 size)
+{
+	const struct ob_range *other;
+
+	if (address % OB_REGION_ALIGNMENT)
+		return "not aligned to 16 MB";
+	if (address >= OB_REGIONS_END || size > OB_REGIONS_END - address)
+		return "not below 2^47";
+	for (other = ob_reserved; other < ob_reserved + OB_REGIONS; other++)
+		if (address < other->address + other->size && other->address < address + size)
+			return "in another region";
+	return NULL;
+}
+
+/* The kernel has no console yet. */
+static int ob_region_refuse(enum ob_region region, u64 address, u64 size, const char *fault)
+{
+	char line[120];
+	int length = scnprintf(line, sizeof(line),
+			       "outboard: the host's region %s, %llu bytes at %#llx, is %s",
+			       ob_region_names[region], size, address, fault);
+
+	ob_host_console_write(ob_host, LOGLEVEL_ERR, line, length);
+	return -EFAULT;
+}
+
 static int ob_reserve(enum ob_region region, u64 size, unsigned long *start, unsigned long *end)
 {
 	u64 address;
 	int error = ob_host_region_reserve(ob_host, region, size, &address);
+	const char *fault = error ? NULL : ob_region_fault(address, size);
 
+	if (fault)
+		return ob_region_refuse(region, address, size, fault);
 	if (error)
 		return error;
+	ob_reserved[region] = (struct ob_range) { address, size };
 	*start = address;
 	*end = address + size;
 	return 0;
