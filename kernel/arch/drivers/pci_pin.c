@@ -9,6 +9,7 @@
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <asm/host.h>
 #include "../core/irq.h"
 #include "pci.h"
 
