@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The baton, on which a host thread waits for a vCPU. The protocol is in baton.h. */
+#include <asm/host.h>
 #include "baton.h"
 #include "delay.h"
+#include "idle.h"
+#include "machine.h"
+#include "service.h"
+#include "spin.h"
 #include "vcpu.h"
 
 /*

@@ -39,6 +39,8 @@ enum ob_baton {
 };
 
 void ob_wake_missed(const u32 *word);
+void ob_baton_pass(u32 *baton);
+void ob_baton_wait(u32 *baton);
 void ob_baton_take(u32 *baton, u32 bit);
 void ob_baton_doze(u32 *baton, u32 seen, u64 timeout);
 

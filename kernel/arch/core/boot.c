@@ -10,13 +10,22 @@
 #include <linux/printk.h>
 #include <linux/sched/task.h>
 #include <linux/start_kernel.h>
+#include <asm/host.h>
 #include <outboard/gate.h>
+#include "boot.h"
+#include "carrier.h"
+#include "coroutine.h"
+#include "gate.h"
+#include "halt.h"
 #include "host.h"
 #include "kasan.h"
+#include "machine.h"
 #include "memory.h"
 #include "patience.h"
+#include "service.h"
 #include "snapshot.h"
 #include "spare.h"
+#include "time.h"
 #include "vcpu.h"
 
 struct ob_layout ob_layout __ro_after_init;
@@ -184,7 +193,7 @@ static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struc
 	if (error)
 		ob_spares_close();
 	if (!error && ob_machine.snapshot)
-		error = ob_wait_for(&ob_machine.prepared) ?: ob_snapshot_take();
+		error = ob_wait_for(&ob_machine.savable) ?: ob_snapshot_take();
 	return error ?: ob_wait_for(&ob_machine.ready);
 }
 

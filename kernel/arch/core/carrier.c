@@ -8,8 +8,16 @@
  * `pass_to`, then give the vCPU to that task; NULL: the vCPU idles.
  */
 #include <linux/sched.h>
+#include <asm/host.h>
 #include "baton.h"
+#include "carrier.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "gate.h"
+#include "idle.h"
+#include "machine.h"
+#include "stop.h"
+#include "switch.h"
 #include "vcpu.h"
 
 /*

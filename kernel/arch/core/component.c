@@ -20,11 +20,15 @@
 #include <linux/workqueue.h>
 #define INCLUDE_VERMAGIC
 #include <linux/vermagic.h>
+#include <asm/host.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
 #include <outboard/gate.h>
 #include "component.h"
-#include "vcpu.h"
+#include "gate.h"
+#include "init.h"
+#include "machine.h"
+#include "unpack.h"
 
 const char ob_kernel_version_magic[] = VERMAGIC_STRING;
 

@@ -9,11 +9,11 @@
 #include <linux/export.h>
 #include <linux/irqflags.h>
 #include <linux/types.h>
+#include <asm/host.h>
 #include <asm/page.h>
 
+#include "coroutine.h"
 #include "lock.h"
-#include "snapshot.h"
-#include "vcpu.h"
 
 /* A slot is a guard area with a stack above. Kernel code needs 16 KB; host signals add frames. */
 #define OB_STACK_SIZE (64UL << 10)

@@ -17,11 +17,12 @@
 #include <linux/memblock.h>
 #include <linux/memory_hotplug.h>
 #include <linux/swiotlb.h>
+#include <asm/host.h>
 #include <asm/io.h>
 #include "dma.h"
 #include "host.h"
+#include "machine.h"
 #include "memory.h"
-#include "vcpu.h"
 
 #define OB_EXTENTS_MOST 16
 /* Linux adds more when all bounce buffers are in use. */

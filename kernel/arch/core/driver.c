@@ -24,13 +24,13 @@ bool ob_drivers_have_hardware(void)
 	return false;
 }
 
-void ob_drivers_prepare(void)
+void ob_drivers_make_spares(void)
 {
 	struct ob_driver *driver;
 
 	ob_for_each_driver(driver)
-		if (driver->prepare)
-			driver->prepare();
+		if (driver->make_spares)
+			driver->make_spares();
 }
 
 void ob_drivers_park(void)

@@ -3,14 +3,14 @@
  * Drivers take part in halt, snapshots and waits of the whole machine. Core knows no driver: each
  * driver registers its functions while the kernel boots. Any of the functions may be NULL.
  *
- *   function   when                                      by
- *   prepare    a snapshot is to be taken, before         the leader; blocks
- *              memory is made ready for it
- *   park       the kernel is at rest and is saved next   the booting thread
- *   poll       a client's thread is about to wait        that thread
- *   stop       halt: everything is unmounted             the halting thread's call; takes no lock
- *                                                        that sleeps
- *   close      halt: every vCPU has stopped              the halting thread
+ *   function      when                                      by
+ *   make_spares   a snapshot is to be taken, before         the leader; blocks
+ *                 memory is made ready for it
+ *   park          the kernel is at rest and is saved next   the booting thread
+ *   poll          a client's thread is about to wait        that thread
+ *   stop          halt: everything is unmounted             the halting thread's call; takes no
+ *                                                           lock that sleeps
+ *   close         halt: every vCPU has stopped              the halting thread
  */
 #ifndef OUTBOARD_CORE_DRIVER_H
 #define OUTBOARD_CORE_DRIVER_H
@@ -22,8 +22,8 @@ struct ob_driver {
 	/* Linux's own shutdown of devices has to run before `stop`. */
 	bool has_hardware;
 
-	/* Makes what the saved kernel is to have in advance. */
-	void (*prepare)(void);
+	/* Makes the interfaces that the saved kernel is to have in advance. */
+	void (*make_spares)(void);
 	/* Gives the host its things back: the saved kernel has none of them. */
 	void (*park)(void);
 	/*
@@ -50,7 +50,7 @@ void __init ob_driver_register(struct ob_driver *driver);
 
 /* Has each driver do that. `stop` and `poll` return the first result that is of use. */
 bool ob_drivers_have_hardware(void);
-void ob_drivers_prepare(void);
+void ob_drivers_make_spares(void);
 void ob_drivers_park(void);
 int ob_drivers_poll(const u32 *word, u32 bits, u64 end);
 int ob_drivers_stop(void);

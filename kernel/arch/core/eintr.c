@@ -17,6 +17,9 @@
 #include <linux/sched/signal.h>
 #include <outboard/gate.h>
 #include "delay.h"
+#include "eintr.h"
+#include "gate.h"
+#include "machine.h"
 #include "vcpu.h"
 
 /* Numbers of threads whose calls the next interrupt ends; 0: a free place. */

@@ -7,7 +7,6 @@
 #include <asm/vcpu.h>
 #include <outboard/tables.h>
 #include "host.h"
-#include "vcpu.h"
 
 ELFNOTE32("Outboard", OB_NOTE_INTERFACE, OB_INTERFACE_VERSION);
 ELFNOTE32("Outboard", OB_NOTE_THREAD_BLOCK, (u32)sizeof(struct ob_thread));

@@ -37,7 +37,10 @@
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "baton.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "evict.h"
+#include "idle.h"
 #include "switch.h"
 #include "vcpu.h"
 

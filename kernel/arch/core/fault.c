@@ -16,7 +16,12 @@
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/uaccess.h>
+#include <asm/host.h>
 #include <asm/sections.h>
+#include "gate.h"
+#include "machine.h"
+#include "mmu.h"
+#include "panic.h"
 #include "space.h"
 #include "vcpu.h"
 
@@ -98,7 +103,7 @@ static void ob_client_fault_ahead(struct vm_area_struct *vma, unsigned long addr
 }
 
 /* The page fault handler, for a client or for a kernel access on its behalf. 0, or -EFAULT. */
-int ob_client_fault(const struct ob_fault *fault, bool user)
+static int ob_client_fault(const struct ob_fault *fault, bool user)
 {
 	unsigned long address = fault->address;
 	bool write = fault->flags & OB_FAULT_WRITE;

@@ -18,7 +18,7 @@
  * All other ways in take the slow path:
  *
  *   the thread's case        what the slow path does
- *   no task yet              adopts the thread: thread.c
+ *   no task yet              adopts the thread: adopt.c
  *   the vCPU is INTERRUPT,   yields until that is over: another thread takes interrupts for the
  *   or about to be parked    task, or is about to park the vCPU on it
  *   the vCPU is MOVED        binds the thread to it
@@ -41,12 +41,19 @@
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/syscalls.h>
+#include <asm/host.h>
 #include <asm/syscall.h>
 #include <outboard/gate.h>
+#include "adopt.h"
 #include "delay.h"
+#include "gate.h"
+#include "interrupt.h"
+#include "machine.h"
+#include "parked.h"
 #include "runqueue.h"
 #include "signal.h"
 #include "switch.h"
+#include "thread.h"
 #include "vcpu.h"
 
 static atomic_t ob_transit __ob_host_data ____cacheline_aligned = ATOMIC_INIT(0);

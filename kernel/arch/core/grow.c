@@ -27,8 +27,9 @@
 #include <linux/swap.h>
 #include <linux/wait.h>
 #include <linux/writeback.h>
+#include <asm/host.h>
+#include "machine.h"
 #include "memory.h"
-#include "vcpu.h"
 
 /* How long an allocation waits for the grower, and what counts as recent growth, in jiffies. */
 #define OB_GROW_PATIENCE (10 * HZ)

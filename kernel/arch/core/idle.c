@@ -59,8 +59,18 @@
  */
 #include <linux/cpu.h>
 #include <linux/sched.h>
+#include <asm/host.h>
 #include "baton.h"
+#include "carrier.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "idle.h"
+#include "machine.h"
+#include "parked.h"
+#include "service.h"
+#include "spin.h"
+#include "switch.h"
+#include "time.h"
 #include "vcpu.h"
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Init. Linux wants to execute a program as process 1, and there is none. A binary format of ours
  * "executes" an empty file /init: so the process gets the mm and the files of a program. It makes
- * the process of the clients (thread.c), and sleeps.
+ * the process of the clients (leader.c), and sleeps.
  */
 #include <linux/binfmts.h>
 #include <linux/fs.h>
@@ -12,7 +12,9 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <uapi/linux/mount.h>
-#include "vcpu.h"
+#include "init.h"
+#include "leader.h"
+#include "machine.h"
 
 static int ob_load_init(struct linux_binprm *program)
 {

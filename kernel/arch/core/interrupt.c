@@ -9,8 +9,16 @@
 #include <linux/sched/task.h>
 #include <linux/smp.h>
 #include <asm/irq_regs.h>
+#include "adopt.h"
+#include "carrier.h"
 #include "delay.h"
+#include "eintr.h"
+#include "evict.h"
+#include "interrupt.h"
 #include "irq.h"
+#include "machine.h"
+#include "panic.h"
+#include "smp.h"
 #include "time.h"
 #include "vcpu.h"
 

@@ -14,7 +14,9 @@
 #include <linux/msi.h>
 #include <linux/mutex.h>
 #include <linux/rcupdate.h>
+#include <asm/host.h>
 #include "irq.h"
+#include "machine.h"
 #include "vcpu.h"
 
 struct irq_domain *ob_irq_domain __ro_after_init;

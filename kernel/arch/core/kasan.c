@@ -8,8 +8,8 @@
 #include <linux/kasan.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <asm/host.h>
 #include "kasan.h"
-#include "vcpu.h"
 
 bool ob_kasan_ready;
 

@@ -15,9 +15,10 @@
 #include <linux/vmstat.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
+#include <asm/host.h>
 #include "dma.h"
+#include "machine.h"
 #include "memory.h"
-#include "vcpu.h"
 
 struct page *ob_zero_page;
 EXPORT_SYMBOL(ob_zero_page);

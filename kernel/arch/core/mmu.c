@@ -23,13 +23,13 @@
 #include <linux/sched/mm.h>
 #include <linux/vmalloc.h>
 #include <asm/cacheflush.h>
+#include <asm/host.h>
 #include <asm/io.h>
 #include <asm/pgalloc.h>
 #include <asm/tlbflush.h>
 #include "lock.h"
-#include "snapshot.h"
+#include "mmu.h"
 #include "space.h"
-#include "vcpu.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
 

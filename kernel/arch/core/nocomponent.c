@@ -2,7 +2,7 @@
 /* A kernel without modules has no components. */
 #include <linux/errno.h>
 #include <outboard/gate.h>
-#include "vcpu.h"
+#include "component.h"
 
 const char ob_kernel_version_magic[] = "";
 

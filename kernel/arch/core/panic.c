@@ -14,8 +14,10 @@
 #include <linux/sched/debug.h>
 #include <linux/stacktrace.h>
 #include <linux/uaccess.h>
+#include <asm/host.h>
 #include <asm/stacktrace.h>
-#include "vcpu.h"
+#include "machine.h"
+#include "panic.h"
 
 #define OB_FRAMES_MAX 64
 

@@ -36,8 +36,15 @@
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/task_work.h>
+#include <asm/host.h>
 #include "delay.h"
+#include "evict.h"
+#include "idle.h"
+#include "interrupt.h"
+#include "machine.h"
+#include "parked.h"
 #include "runqueue.h"
+#include "service.h"
 #include "vcpu.h"
 
 /* Pause before the first check, and the limit of the pauses, in nanoseconds. */

@@ -3,6 +3,7 @@
 #ifndef OUTBOARD_CORE_PATIENCE_H
 #define OUTBOARD_CORE_PATIENCE_H
 
+#include <linux/compiler.h>
 #include <linux/types.h>
 #include <outboard/hypercall.h>
 #include <outboard/patience.h>

@@ -19,7 +19,7 @@
 #include <net/neighbour.h>
 #include <net/net_namespace.h>
 #include <uapi/linux/random.h>
-#include "snapshot.h"
+#include "renew.h"
 
 /* The linker script has put them here: each only chooses a secret, and can do so again. */
 extern initcall_entry_t ob_secret_initcalls[], ob_secret_initcalls_end[];
@@ -53,7 +53,7 @@ static void ob_note_uuid(struct super_block *sb, void *unused)
 }
 
 /* A visit of all superblocks writes to each: in a start, that would copy many pages. */
-void ob_secrets_prepare(void)
+void ob_secrets_note(void)
 {
 	ob_with_uuid_count = 0;
 	iterate_supers(ob_note_uuid, NULL);

@@ -14,8 +14,8 @@
 #include <linux/scatterlist.h>
 #include <linux/workqueue.h>
 #include <asm/host.h>
+#include "machine.h"
 #include "memory.h"
-#include "vcpu.h"
 
 /* Runs of 256 KB and more. Smaller ones are soon used again, and cost a host call each. */
 #define OB_REPORT_ORDER 6

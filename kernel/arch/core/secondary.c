@@ -10,7 +10,7 @@
 #include <linux/workqueue.h>
 #include <asm/setup.h>
 #include "deferred.h"
-#include "vcpu.h"
+#include "machine.h"
 
 #define OB_VCPUS_DELAY (HZ / 50)
 

@@ -17,10 +17,21 @@
 #include <linux/jiffies.h>
 #include <linux/sched.h>
 #include <linux/timekeeping.h>
+#include <asm/host.h>
 #include <outboard/hypercall_snapshot.h>
+#include "carrier.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "gate.h"
 #include "host.h"
+#include "idle.h"
+#include "machine.h"
+#include "panic.h"
+#include "parked.h"
 #include "patience.h"
+#include "service.h"
+#include "stop.h"
+#include "time.h"
 #include "vcpu.h"
 
 /* After this many nanoseconds a pending bit is old: two ticks. */

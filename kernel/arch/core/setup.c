@@ -14,7 +14,9 @@
 #include <net/tcp.h>
 #include <asm/setup.h>
 #include "deferred.h"
+#include "machine.h"
 #include "memory.h"
+#include "panic.h"
 #include "vcpu.h"
 
 /* More would cost each kernel more than 200 KB of memory at boot. */

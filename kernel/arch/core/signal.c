@@ -17,8 +17,9 @@
 #include <linux/syscalls.h>
 #include <linux/task_work.h>
 #include <linux/uaccess.h>
+#include "gate.h"
 #include "signal.h"
-#include "vcpu.h"
+#include "thread.h"
 
 /* Whether to make the interrupted call again, once the handler, if any, has run. */
 static bool ob_restart(long *result, const struct ksignal *handled)

@@ -7,6 +7,11 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 #include <linux/smp.h>
+#include "carrier.h"
+#include "machine.h"
+#include "service.h"
+#include "smp.h"
+#include "time.h"
 #include "vcpu.h"
 
 /*

@@ -17,8 +17,13 @@
  */
 #include <linux/export.h>
 #include <linux/sched.h>
+#include <asm/host.h>
 #include <asm/spin.h>
+#include "carrier.h"
 #include "driver.h"
+#include "machine.h"
+#include "panic.h"
+#include "spin.h"
 #include "vcpu.h"
 
 /* Turns of cpu_relax() before one host_thread_yield(). */

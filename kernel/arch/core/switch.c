@@ -35,11 +35,20 @@
 #include <linux/sched.h>
 #include <linux/sched/task.h>
 #include <linux/sched/task_stack.h>
+#include <asm/host.h>
 #include <asm/switch_to.h>
+#include "adopt.h"
+#include "baton.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "evict.h"
+#include "idle.h"
+#include "machine.h"
 #include "runqueue.h"
-#include "thread.h"
+#include "service.h"
+#include "switch.h"
 #include "vcpu.h"
+#include "work.h"
 
 /* Frees the stack of a coroutine that the calling thread has left for good. */
 void ob_switch_finished(void)

@@ -1,43 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Tasks: how they are made, adopted from the host, and how they end.
- *
- * All local clients are threads of one process. Its leader is a coroutine that clones itself for
- * each host thread that calls for the first time. The new task is bound to that host thread for
- * life (V1):
- *
- *   the host thread   takes an idle vCPU, if there is one, and notes it in the adoption; puts the
- *                     adoption on the list ob_adoptions; sets OB_PENDING_ADOPT in its vCPU and
- *                     carries that, or raises it on the best vCPU; waits for the adoption's baton
- *   an interrupt      wakes the leader
- *   the leader        clones itself; the clone is host-bound and knows the adoption
- *   the first switch  to the clone passes that baton
- *   the host thread   comes for its task (ob_arrive()) and enters
- *
- * The leader is not init, which not even halt could kill.
- */
-#include <linux/cred.h>
-#include <linux/delay.h>
+/* Tasks: how they are made, and how they end. adopt.c makes those of clients. */
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/sched/stat.h>
 #include <linux/sched/task.h>
-#include <linux/gfp.h>
-#include <linux/oom.h>
-#include <linux/pid_namespace.h>
-#include <linux/wait.h>
+#include <linux/string.h>
 #include <asm/switch_to.h>
-#include "deferred.h"
-#include "driver.h"
-#include "signal.h"
-#include "snapshot.h"
-#include "space.h"
+#include "adopt.h"
+#include "coroutine.h"
+#include "gate.h"
+#include "idle.h"
+#include "init.h"
+#include "smp.h"
 #include "switch.h"
 #include "thread.h"
 #include "vcpu.h"
-
-static struct ob_adoption *ob_adoptions;
-static DECLARE_WAIT_QUEUE_HEAD(ob_adoptions_waiting);
 
 static void ob_coroutine_main(void)
 {
@@ -53,41 +29,13 @@ static void ob_coroutine_main(void)
 	do_exit(0);
 }
 
-/*
- * A clone begins on the vCPU that its host thread carries: so the thread need not be woken.
- * Afterwards Linux may move the task. These are the fields that Linux's own migrate_disable()
- * changes.
- */
-static void ob_clone_pin(struct task_struct *task, struct ob_vcpu *vcpu)
-{
-	task->cpus_ptr = cpumask_of(vcpu->id);
-	task->nr_cpus_allowed = 1;
-}
-
-static void ob_clone_unpin(void)
-{
-	raw_spin_lock_irq(&current->pi_lock);
-	current->cpus_ptr = &current->cpus_mask;
-	current->nr_cpus_allowed = cpumask_weight(&current->cpus_mask);
-	raw_spin_unlock_irq(&current->pi_lock);
-}
-
-/* Never called: its address tells copy_thread() that the clone is host-bound. */
-static int ob_client_main(void *adoption)
-{
-	return 0;
-}
-
 int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct thread_struct *thread = &task->thread;
 
 	memset(thread, 0, sizeof(*thread));
 	if (args->fn == ob_client_main) {
-		thread->adoption = args->fn_arg;
-		thread->host_thread = thread->adoption->host_thread;
-		if (thread->adoption->vcpu)
-			ob_clone_pin(task, thread->adoption->vcpu);
+		ob_adoption_begin(task, args->fn_arg);
 		return 0;
 	}
 	/* The client's host thread cannot be copied. */
@@ -109,190 +57,6 @@ void exit_thread(struct task_struct *task)
 {
 	if (task != current && task->thread.stack)
 		ob_stack_free(task->thread.stack);
-}
-
-/*
- * In interrupt context. The leader shall run on this vCPU, where the clone begins: on another one,
- * host threads would have to wake each other. Linux tries wake_cpu first.
- */
-void ob_adoptions_wake(void)
-{
-#ifdef CONFIG_SMP
-	WRITE_ONCE(ob_machine.leader->wake_cpu, smp_processor_id());
-#endif
-	wake_up(&ob_adoptions_waiting);
-}
-
-/*
- * A new task sends no interrupt to the vCPU where it waits. If a client that computes has that vCPU
- * parked, no thread would look before the next tick.
- */
-static void ob_clone_announce(int pid)
-{
-	struct task_struct *task;
-	struct ob_vcpu *vcpu;
-
-	rcu_read_lock();
-	task = find_task_by_pid_ns(pid, &init_pid_ns);
-	vcpu = task ? &ob_vcpus[task_cpu(task)] : NULL;
-	rcu_read_unlock();
-	if (vcpu && ob_is_parked(READ_ONCE(vcpu->state)))
-		ob_check_request(vcpu);
-}
-
-/* A clone gets the credentials that its parent has at the moment. */
-static int ob_adoption_clone(struct ob_adoption *adoption)
-{
-	const struct cred *own;
-	int pid;
-
-	if (WARN_ON_ONCE(adoption->parent != current))
-		return -EINVAL;
-	if (!adoption->cred)
-		return user_mode_thread(ob_client_main, adoption, adoption->flags);
-	own = override_creds(adoption->cred);
-	pid = user_mode_thread(ob_client_main, adoption, adoption->flags);
-	revert_creds(own);
-	return pid;
-}
-
-static void ob_adopt_one(struct ob_adoption *adoption)
-{
-	int pid = ob_machine.halting ? -ENODEV : ob_adoption_clone(adoption);
-
-	if (pid > 0)
-		ob_clone_announce(pid);
-	if (get_nr_threads(current) > 2)
-		ob_vcpus_start_now();
-	if (pid < 0) {
-		if (pid != -ENODEV && pid != -ERESTARTNOINTR)
-			pr_warn_ratelimited("a thread of the program cannot make calls: error %d "
-					    "with %d tasks (limits: memory, threads-max and "
-					    "pid_max in /proc/sys/kernel)\n", -pid, nr_threads);
-		/* The leader has a signal only while halt stops it. */
-		adoption->error = pid == -ERESTARTNOINTR ? -ENODEV : pid;
-		ob_baton_pass(&adoption->baton);
-	}
-}
-
-static void ob_adopt_all(struct ob_adoption *adoption)
-{
-	struct ob_adoption *next;
-
-	for (; adoption; adoption = next) {
-		next = adoption->next;
-		ob_adopt_one(adoption);
-	}
-}
-
-static void ob_prepared(void)
-{
-	ob_secrets_prepare();
-	/* Free pages on this CPU's own lists would be saved as if they were in use. */
-	preempt_disable();
-	drain_local_pages(NULL);
-	preempt_enable();
-	WRITE_ONCE(ob_machine.prepared, 1);
-	ob_host_wake(ob_host, &ob_machine.prepared, 1);
-}
-
-/* Opens a kernel without snapshots for system calls; others: snapshot.c. */
-static void ob_ready(void)
-{
-	ob_vcpus_start_later();
-	WRITE_ONCE(ob_machine.ready, 1);
-	ob_host_wake(ob_host, &ob_machine.ready, 1);
-}
-
-/* The leader of the clients' process: a child of init that has init's mm. */
-int ob_leader_main(void *unused)
-{
-	sigset_t all;
-
-	ob_machine.leader = current;
-	/* Signals to the process go to threads that can take them. */
-	sigfillset(&all);
-	set_current_blocked(&all);
-	ob_signals_ignore();
-	current->signal->flags |= SIGNAL_UNKILLABLE;
-	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
-#ifdef CONFIG_MMU
-	current->mm->context.space = &ob_local_space;
-#endif
-	ob_machine.components_error = ob_components_load(ob_machine.components);
-	if (ob_machine.snapshot) {
-		ob_drivers_prepare();
-		ob_prepared();
-	} else {
-		ob_ready();
-	}
-	for (;;) {
-		wait_event_idle(ob_adoptions_waiting,
-				READ_ONCE(ob_adoptions) || READ_ONCE(ob_machine.renew));
-		if (READ_ONCE(ob_machine.renew))
-			ob_snapshot_renew();
-		ob_adopt_all(xchg(&ob_adoptions, NULL));
-	}
-}
-
-/* Takes an idle vCPU that can run tasks, for the calling thread. NULL: there is none. */
-static struct ob_vcpu *ob_take_any(void)
-{
-	unsigned int cpu;
-
-	for_each_cpu(cpu, cpu_active_mask)
-		if (ob_idle_take(&ob_vcpus[cpu]))
-			return &ob_vcpus[cpu];
-	return NULL;
-}
-
-/* Returns as ob_lend(). */
-static bool ob_adoption_wait(struct ob_adoption *adoption)
-{
-	struct ob_vcpu *vcpu = ob_take_any();
-
-	adoption->vcpu = vcpu;
-	adoption->next = READ_ONCE(ob_adoptions);
-	while (!try_cmpxchg(&ob_adoptions, &adoption->next, adoption))
-		;
-	if (!vcpu)
-		return ob_raise_and_wait(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT,
-					 &adoption->baton);
-	__atomic_fetch_or(&vcpu->pending, OB_PENDING_ADOPT, __ATOMIC_SEQ_CST);
-	return ob_lend(vcpu, &adoption->baton);
-}
-
-/*
- * Makes the calling host thread a task. Interrupts are off. Returns 0, and the thread holds a vCPU;
- * else -ENODEV, or the error of the clone. Blocks.
- */
-int ob_adopt(void)
-{
-	struct ob_adoption adoption = {
-		.host_thread = ob_host_thread_self(ob_host),
-		.parent = ob_machine.leader,
-		.flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-			 CLONE_SYSVSEM,
-	};
-	int error = ob_host_thread_adopted(ob_host);
-	sigset_t none;
-	bool switched;
-
-	if (error)
-		return error;
-	ob_this_thread->self = adoption.host_thread;
-	switched = ob_adoption_wait(&adoption);
-	if (adoption.error) {
-		/* The thread may have carried a vCPU meanwhile. */
-		ob_unbind();
-		return adoption.error;
-	}
-	if (ob_arrive(adoption.task, switched))
-		ob_switch_tail();
-	ob_clone_unpin();
-	sigemptyset(&none);
-	set_current_blocked(&none);
-	return 0;
 }
 
 static void ob_exit_main(void)

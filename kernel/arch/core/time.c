@@ -14,8 +14,10 @@
 #include <linux/timekeeping.h>
 #include <linux/timex.h>
 #include <linux/workqueue.h>
+#include <asm/host.h>
 #include "delay.h"
-#include "snapshot.h"
+#include "machine.h"
+#include "service.h"
 #include "time.h"
 #include "vcpu.h"
 

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* time.c: when the wall clock follows the host's. */
+/* Clocks and the timers of vCPUs: time.c. */
 #ifndef OUTBOARD_CORE_TIME_H
 #define OUTBOARD_CORE_TIME_H
 
 #include <linux/time.h>
 #include <linux/types.h>
 
-/* After a timer interrupt. */
+struct ob_vcpu;
+
+u64 ob_clock(void);
+void ob_timer_start(void);
+void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
+
+/* The wall clock is the host's again. */
+void ob_renew_wall_clock(void);
+
+/* After a timer interrupt: whether the wall clock follows the host's. */
 void ob_wall_clock_watch(void);
 
 /* Calls that ask for the time. */

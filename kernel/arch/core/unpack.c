@@ -3,7 +3,7 @@
 #include <linux/err.h>
 #include <linux/mm.h>
 #include <linux/zstd.h>
-#include "vcpu.h"
+#include "unpack.h"
 
 bool ob_is_packed(const void *image, u64 size)
 {

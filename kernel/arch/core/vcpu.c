@@ -5,10 +5,11 @@
 #include <linux/smp.h>
 #include "baton.h"
 #include "delay.h"
+#include "idle.h"
+#include "service.h"
 #include "vcpu.h"
 
 struct ob_vcpu ob_vcpus[NR_CPUS];
-struct ob_machine ob_machine;
 
 /*
  * Makes the calling host thread run as `task` on the vCPU, which it has just got. Signals of the

@@ -63,8 +63,8 @@
 #include <linux/clockchips.h>
 #include <linux/sched.h>
 #include <linux/types.h>
-#include <asm/host.h>
 #include <asm/vcpu.h>
+#include <outboard/hypercall.h>
 
 enum ob_vcpu_state {
 	OB_VCPU_OFFLINE = 0,
@@ -75,17 +75,6 @@ enum ob_vcpu_state {
 	/* With PARKED: another thread parked the vCPU, and the task's thread has to bind itself. */
 	OB_VCPU_ARRIVING = 16,		/* the task is in the kernel, its thread comes */
 	OB_VCPU_MOVED = 32,		/* the thread is out in host code */
-};
-
-/*
- * Why a task cannot go on when its thread enters: evict.c. OUT, ARRIVING or WORKING, possibly with
- * WANTED.
- */
-enum ob_away {
-	OB_AWAY_OUT = 1,		/* it sleeps: its thread is out in host code */
-	OB_AWAY_ARRIVING = 2,		/* it sleeps: evicted in the state ARRIVING, baton passed */
-	OB_AWAY_WORKING = 4,		/* it does exit work as a coroutine: work.c */
-	OB_AWAY_WANTED = 8,		/* its thread waits for the task's baton */
 };
 
 enum ob_pending {
@@ -159,43 +148,7 @@ struct ob_vcpu {
 	struct clock_event_device clock;
 } ____cacheline_aligned;
 
-enum ob_panicking {
-	OB_PANIC_BEGUN = 1,		/* no disk is written to any more */
-	OB_PANIC_REPORTED = 2,		/* the host goes on, without this kernel's threads */
-};
-
-struct ob_boot_parameters;
-
 extern struct ob_vcpu ob_vcpus[NR_CPUS];
-
-/* The state of the whole kernel. */
-struct ob_machine {
-	u32 ready;			/* word: system calls can be made */
-	u32 halting;
-	u32 stopping;
-	u32 gone;			/* the memory is released, or another process has it */
-	u32 panicking;			/* enum ob_panicking */
-	u32 booted;			/* 1 from the start of the only boot */
-	u32 vcpus;
-	int spinners_max;		/* how many threads may spin at a time: spin.c */
-	atomic_t spinners;
-	int console_level;
-	u64 memory;			/* ceiling */
-	bool ram_is_pinned;		/* OB_HOST_RAM_IS_PINNED */
-	bool ram_is_executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
-	u64 clock_offset;		/* the host's monotonic clock minus ours */
-	u64 boot_time;			/* of our clock */
-	u64 saved_time;			/* of our clock, when a snapshot was taken */
-	const char *command_line;
-	const char *components;		/* to be loaded before the first call */
-	int components_error;
-	u32 spare_interfaces;		/* that a snapshot has in advance */
-	u32 snapshot;			/* the kernel is to be saved: snapshot.c */
-	u32 prepared;			/* word: the kernel can be saved now */
-	u32 renew;			/* word: 1 until the leader has renewed what must differ */
-	struct task_struct *leader;	/* of the process that local clients are threads of */
-};
-extern struct ob_machine ob_machine;
 
 /*
  * The number of this boot, which no other kernel of the process has, before or after. 0: there was
@@ -255,7 +208,6 @@ static __always_inline bool ob_is_parked(unsigned long state)
 	return state & OB_VCPU_PARKED;
 }
 
-/* vcpu.c */
 void ob_bind(struct ob_vcpu *vcpu, struct task_struct *task, u64 host_thread);
 void ob_unbind(void);
 bool ob_client_is_in(void);
@@ -279,153 +231,5 @@ static __always_inline void ob_restore_current(struct task_struct *own)
 		ob_unbind();
 	WRITE_ONCE(ob_this_thread->loan, NULL);
 }
-
-/* How long a lent thread that was kicked may stay away (idle.c, L4). In nanoseconds. */
-#define OB_KICK_OLD ((u64)NSEC_PER_MSEC)
-
-/* baton.c: also baton.h */
-void ob_baton_pass(u32 *baton);
-void ob_baton_wait(u32 *baton);
-
-/* spin.c */
-void ob_spin_for_bits(const u32 *word, u32 bits);
-
-/* interrupt.c */
-void ob_interrupts_run(bool user);
-
-/* coroutine.c */
-void *ob_stack_alloc(void);
-void ob_stack_free(void *stack);
-void *ob_coroutine_prepare(void *stack, void (*entry)(void));
-void ob_coroutine_switch(void **save, void *load);
-
-/* switch.c */
-void ob_switch_finished(void);
-bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own);
-bool ob_arrive(struct task_struct *task, bool switched);
-
-/* carrier.c */
-struct task_struct *ob_carry(struct ob_vcpu *vcpu, struct task_struct *first, bool lent);
-int ob_carrier_start(struct ob_vcpu *vcpu);
-int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first);
-bool ob_is_on_coroutine(void);
-void __noreturn ob_carrier_leave(void);
-
-/* idle.c */
-u32 *ob_idle_end(struct ob_vcpu *vcpu);
-void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton);
-bool ob_idle_take(struct ob_vcpu *vcpu);
-void ob_idle_await(struct ob_vcpu *vcpu, u32 *baton, u32 bits);
-u64 ob_watch_kicked(struct ob_vcpu *vcpu, u64 now);
-bool ob_lend(struct ob_vcpu *vcpu, u32 *baton);
-void ob_pass_or_idle(struct ob_vcpu *vcpu, struct task_struct *next);
-void ob_give_up(struct ob_vcpu *vcpu);
-bool ob_give_up_and_wait(struct ob_vcpu *vcpu, u32 *baton);
-void ob_carry_without_task(struct ob_vcpu *vcpu);
-bool ob_raise_and_wait(struct ob_vcpu *vcpu, u32 bits, u32 *baton);
-
-/* parked.c */
-void ob_parked_service(struct ob_vcpu *vcpu);
-void ob_check_request(struct ob_vcpu *vcpu);
-bool ob_evict_by_client(struct ob_vcpu *vcpu);
-bool ob_check_is_due(struct ob_vcpu *vcpu, u64 now);
-void ob_check_plan(struct ob_vcpu *vcpu, u64 now);
-
-/* evict.c */
-struct ob_vcpu *ob_wake_list_add(struct task_struct *task);
-void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why);
-bool ob_evicted_wake_and_wait(struct task_struct *task);
-bool ob_task_end_evicted(struct task_struct *task);
-
-/* halt.c: the calling thread of the kernel is about to end. `left`: its own word. */
-void ob_thread_leaves(u32 *left);
-void ob_abandon(void);
-
-/* service.c */
-int ob_service_start(struct ob_vcpu *vcpu);
-void ob_service_start_now(struct ob_vcpu *vcpu);
-void ob_service_stop(struct ob_vcpu *vcpu);
-void ob_service_end(struct ob_vcpu *vcpu);
-u32 *ob_service_raise(struct ob_vcpu *vcpu);
-void ob_service_notify(struct ob_vcpu *vcpu);
-
-/*
- * Before the calling thread needs another thread of the vCPU: makes the service thread if it is not
- * made yet.
- */
-static inline void ob_service_needed(struct ob_vcpu *vcpu)
-{
-	if (unlikely(vcpu->service.owes_carrier) && !READ_ONCE(vcpu->service.is_made))
-		ob_service_start_now(vcpu);
-}
-
-/* boot.c */
-void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_info *info);
-
-/* time.c, smp.c */
-u64 ob_clock(void);
-void ob_timer_start(void);
-void ob_timer_expire(struct ob_vcpu *vcpu, u64 now);
-void ob_secondary_start(void);
-void ob_calls_run(void);
-
-/* thread.c */
-int ob_adopt(void);
-void ob_adoptions_wake(void);
-int ob_leader_main(void *unused);
-void ob_task_exit(void);
-
-/* gate.c */
-void ob_thread_begin(enum ob_thread_kind kind);
-int ob_transit_begin(void);
-void ob_transit_begin_exit(void);
-void ob_transit_end(void);
-unsigned int ob_transit_count(void);
-int ob_enter(void);
-int ob_enter_again(unsigned long parked, u32 boot);
-long ob_leave(long result);
-void ob_become_first_client(void);
-void ob_let_calls_in(void);
-long ob_call(long (*function)(void *argument), void *argument);
-
-/* work.c */
-void ob_work_begin(struct task_struct *task);
-void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task);
-void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task);
-
-/* eintr.c */
-void ob_eintr_run(void);
-
-/* mmu.c, fault.c */
-struct mm_struct;
-int ob_client_fault(const struct ob_fault *fault, bool user);
-bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address);
-void ob_client_refill_begin(void);
-int ob_client_refill(struct mm_struct *mm, unsigned long address);
-#ifdef CONFIG_MMU
-bool ob_kernel_fill(const struct ob_fault *fault);
-#else
-static inline bool ob_kernel_fill(const struct ob_fault *fault)
-{
-	return false;
-}
-#endif
-
-/* init.c */
-void __noreturn ob_init_main(void);
-void ob_device_node(const char *name, umode_t type, dev_t device);
-
-/* component.c */
-int ob_components_load(const char *names);
-
-/* unpack.c */
-bool ob_is_packed(const void *image, u64 size);
-/* Returns a new image, for kvfree(), and its size; or an ERR_PTR(). */
-void *ob_unpack(const void *image, u64 *size);
-
-/* panic.c */
-void ob_panic_setup(void);
-void ob_panic_check(void);
-void __noreturn ob_die(const char *what, const struct ob_fault *fault);
 
 #endif

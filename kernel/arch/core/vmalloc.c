@@ -19,7 +19,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <asm/page.h>
-#include "vcpu.h"
+#include "machine.h"
 
 static bool ob_has_window(void)
 {

@@ -21,9 +21,13 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
+#include "baton.h"
+#include "coroutine.h"
 #include "delay.h"
+#include "evict.h"
 #include "switch.h"
 #include "vcpu.h"
+#include "work.h"
 
 /* The calling task leaves its stack. Its carrier goes on with ob_work_end(). */
 static void __noreturn ob_work_leave(void)

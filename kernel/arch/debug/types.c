@@ -9,6 +9,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sysfs.h>
-#include "../core/thread.h"
+#include "../core/adopt.h"
+#include "../core/machine.h"
 #include "../core/vcpu.h"
 #include <printk_ringbuffer.h>

@@ -17,9 +17,12 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
+#include <asm/host.h>
 #include <outboard/gate.h>
 #include "../core/driver.h"
+#include "../core/gate.h"
 #include "../core/irq.h"
+#include "../core/machine.h"
 #include "../core/vcpu.h"
 
 #define OB_QUEUE_DEPTH 32

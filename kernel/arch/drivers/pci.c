@@ -11,11 +11,12 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
+#include <asm/host.h>
 #include "../core/dma.h"
 #include "../core/driver.h"
 #include "../core/host.h"
 #include "../core/irq.h"
-#include "../core/vcpu.h"
+#include "../core/machine.h"
 #include "pci.h"
 
 #define OB_WINDOWS_MOST 8

@@ -10,7 +10,7 @@
 #include <linux/sockios.h>
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
-#include "../core/vcpu.h"
+#include <asm/host.h>
 #include "sockets.h"
 
 #include <asm/ioctls.h>

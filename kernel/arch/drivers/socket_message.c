@@ -9,8 +9,8 @@
  */
 #include <linux/iov_iter.h>
 #include <linux/slab.h>
+#include <asm/host.h>
 #include <asm/page.h>
-#include "../core/vcpu.h"
 #include "sockets.h"
 
 /* Most bytes of a stream in one call of the host: its copy keeps the vCPU. */

@@ -15,7 +15,7 @@
 #include <linux/sockptr.h>
 #include <linux/tcp.h>
 #include <net/tcp.h>
-#include "../core/vcpu.h"
+#include <asm/host.h>
 #include "sockets.h"
 
 /* Largest value, in bytes. */

@@ -17,10 +17,11 @@
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/inet_sock.h>
+#include <asm/host.h>
 #include <outboard/gate.h>
 #include "../core/driver.h"
+#include "../core/gate.h"
 #include "../core/irq.h"
-#include "../core/vcpu.h"
 #include "sockets.h"
 
 /* Events that are taken from the host at a time. */

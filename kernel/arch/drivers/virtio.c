@@ -19,11 +19,12 @@
 #include <linux/virtio_config.h>
 #include <linux/virtio_ids.h>
 #include <linux/virtio_ring.h>
+#include <asm/host.h>
 #include <outboard/gate.h>
 #include "../core/driver.h"
+#include "../core/gate.h"
 #include "../core/irq.h"
 #include "../core/patience.h"
-#include "../core/vcpu.h"
 #include "virtio_device.h"
 
 static_assert(OB_VIRTIO_BASE == OB_PHYS_OFFSET);

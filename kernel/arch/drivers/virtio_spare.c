@@ -20,9 +20,9 @@
 #include <linux/netdevice.h>
 #include <linux/rtnetlink.h>
 #include <linux/virtio_net.h>
+#include <asm/host.h>
 #include "../core/driver.h"
 #include "../core/spare.h"
-#include "../core/vcpu.h"
 #include "virtio_device.h"
 
 /* What the drivers of all spare devices have read. */
@@ -71,7 +71,7 @@ static void ob_park_spares(void)
 }
 
 static struct ob_driver ob_spare_driver = {
-	.prepare = ob_make_spares,
+	.make_spares = ob_make_spares,
 	.park = ob_park_spares,
 };
 
