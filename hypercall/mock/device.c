@@ -48,11 +48,10 @@ int ob_host_iomem_map(struct ob_host *host, uint64_t address, uint64_t size, uin
 	if (address < window.address || address - window.address > window.size ||
 	    size > window.size - (address - window.address))
 		return -EINVAL;
-	memory = device->map ? device->map(device->state, address, size) : NULL;
+	memory = device->map ? device->map(device->state, address, size, flags) : NULL;
 	if (!memory)
 		return -EOPNOTSUPP;
 	*pointer = (uint64_t)memory;
-	host->counts.map_flags = flags;
 	return note_map(host, *pointer);
 }
 

@@ -26,8 +26,9 @@ struct mock_device {
 	/*
 	 * Returns where device memory is in the address space. NULL: it cannot be mapped, and the
 	 * kernel uses `read` and `write`. May be NULL itself: then no memory can be mapped.
+	 * `flags`: enum ob_iomem_flags.
 	 */
-	void *(*map)(void *state, uint64_t address, uint64_t size);
+	void *(*map)(void *state, uint64_t address, uint64_t size, uint32_t flags);
 	/* All vCPUs have stopped, and RAM goes after this call. May be NULL. */
 	void (*vcpus_stopped)(void *state);
 	uint32_t (*config_read)(void *state, uint32_t offset, uint32_t size);
@@ -88,7 +89,6 @@ struct mock_counts {
 	uint32_t interrupts_live;	/* now: open, and not masked */
 	uint32_t device_maps;		/* now: mappings of device memory */
 	uint32_t wrong_unmaps;		/* of what is no such mapping */
-	uint32_t map_flags;		/* of the last mapping of device memory */
 	uint32_t masked, unmasked;	/* calls */
 	uint64_t affinity;		/* the last hint */
 	uint32_t wrong_opens;		/* of what is open or does not exist */

@@ -7,6 +7,8 @@
 #include "memory_device.h"
 
 #define MSI 0x40
+/* A field of its own: the flags of the last mapping. */
+#define MAP_FLAGS 0x60
 
 static uint32_t config_read(void *state, uint32_t offset, uint32_t size)
 {
@@ -60,9 +62,12 @@ static void memory_write(void *state, uint64_t address, uint32_t size, uint64_t 
 		pci_set(bytes, 0, size, value);
 }
 
-static void *map(void *state, uint64_t address, uint64_t size)
+static void *map(void *state, uint64_t address, uint64_t size, uint32_t flags)
 {
-	return place(state, address, size);
+	struct memory_device *memory = state;
+
+	pci_set(memory->config.bytes, MAP_FLAGS, 4, flags);
+	return place(memory, address, size);
 }
 
 /* MSI, with one vector and without mask bits. */

@@ -108,7 +108,7 @@ dma_addr_t __wrap_dma_direct_map_resource(struct device *device, phys_addr_t add
  * extent may have a higher bus address.
  *
  * Dodge dma_direct_get_required_mask, dma_direct_supported: a mask must cover RAM up to its
- * ceiling, in all extents. With bounce buffers, a device works if its mask covers ZONE_DMA32.
+ * ceiling, in all extents, or the first extent if that has bounce buffers.
  */
 u64 __wrap_dma_direct_get_required_mask(struct device *device)
 {

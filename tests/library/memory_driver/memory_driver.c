@@ -11,6 +11,8 @@
 #include <linux/reboot.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
+#include <outboard/hypercall.h>
+#include "expect.h"
 
 static char *what = "";
 module_param(what, charp, 0);
@@ -26,14 +28,6 @@ MODULE_PARM_DESC(mapped, "the host maps the device's memory");
 static unsigned long long required;
 module_param(required, ullong, 0);
 MODULE_PARM_DESC(required, "the mask that covers all RAM");
-
-#define EXPECT(condition)							\
-	do {									\
-		if (!(condition)) {						\
-			pr_err("memory_driver:%d: failed: %s\n", __LINE__, #condition);	\
-			return -EINVAL;						\
-		}								\
-	} while (0)
 
 /* Byte `i` of the device as the test has filled it; as it is left, all bits are inverted. */
 static u8 byte_at(size_t i)
@@ -104,6 +98,15 @@ static int check_copies(u8 __iomem *base, size_t size, u8 *buffer)
 	return 0;
 }
 
+/* The host got these flags with the last mapping. A host that maps nothing has kept none. */
+static bool has_mapped(struct pci_dev *device, u32 flags)
+{
+	u32 last;
+
+	pci_read_config_dword(device, 0x60, &last);
+	return !mapped || last == flags;
+}
+
 /* Parts of the BAR, and what is no device memory. */
 static int check_ioremap(struct pci_dev *device, const u8 __iomem *base, void *ram)
 {
@@ -111,12 +114,15 @@ static int check_ioremap(struct pci_dev *device, const u8 __iomem *base, void *r
 	resource_size_t size = pci_resource_len(device, 0);
 	u8 __iomem *part = ioremap(start + PAGE_SIZE, 2 * PAGE_SIZE);
 
-	EXPECT(part);
+	EXPECT(part && has_mapped(device, OB_IOMEM_UNCACHED));
 	EXPECT(readl(part + PAGE_SIZE - 4) == readl(base + 2 * PAGE_SIZE - 4));
 	iounmap(part);
 	part = ioremap_wc(start + size - 24, 24);
-	EXPECT(part);
+	EXPECT(part && has_mapped(device, OB_IOMEM_WRITE_COMBINING));
 	EXPECT(readq(part + 16) == readq(base + size - 8));
+	iounmap(part);
+	part = ioremap_wt(start, size);
+	EXPECT(part && has_mapped(device, OB_IOMEM_UNCACHED));
 	iounmap(part);
 	EXPECT(!ioremap(start, 0));
 	EXPECT(!ioremap(start, SIZE_MAX));
@@ -139,6 +145,8 @@ static int check_memremap(struct pci_dev *device, void *ram)
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		bytes = memremap(start, 2 * PAGE_SIZE, kinds[i]);
 		EXPECT(!bytes == !mapped);
+		EXPECT(has_mapped(device, kinds[i] == MEMREMAP_WC ? OB_IOMEM_WRITE_COMBINING :
+				  OB_IOMEM_UNCACHED));
 		if (!bytes)
 			continue;
 		EXPECT(bytes[PAGE_SIZE] == byte_at(2 * PAGE_SIZE));
@@ -365,6 +373,27 @@ static int check_halt(struct pci_dev *device)
 	EXPECT(pci_alloc_irq_vectors(device, 1, 1, PCI_IRQ_MSI) == 1);
 	EXPECT(!request_irq(pci_irq_vector(device, 0), halt_interrupt, 0, "memory_driver", device));
 	return register_reboot_notifier(&halt_notifier);
+}
+
+/* For the test of barriers, which looks at the instructions. Nothing calls these two. */
+void memory_driver_ordered(u8 __iomem *bytes);
+void memory_driver_unordered(u8 __iomem *bytes);
+
+void memory_driver_ordered(u8 __iomem *bytes)
+{
+	__raw_writeb(1, bytes);
+	wmb();
+	rmb();
+	mb();
+}
+
+void memory_driver_unordered(u8 __iomem *bytes)
+{
+	writeb(readb(bytes), bytes + 1);
+	dma_wmb();
+	dma_rmb();
+	smp_wmb();
+	smp_rmb();
 }
 
 static int result = -ENODEV;
