@@ -9,7 +9,9 @@
 
 void ob_host_console_write(struct ob_host *host, int level, const char *line, uint64_t length)
 {
-	if (level <= (int)host->options.log_level)
+	if (host->options.log)
+		host->options.log(level, line, length);
+	else if (level <= (int)host->options.log_level)
 		fprintf(stderr, "%.*s\n", (int)length, line);
 }
 

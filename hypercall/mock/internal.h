@@ -19,6 +19,13 @@ struct mock_region {
 	uint64_t size;			/* 0: not reserved */
 };
 
+/* A region that shows pages of RAM. */
+struct mock_window {
+	uint64_t address;
+	uint64_t size;
+	uint8_t *shown;			/* a byte for each page; NULL: there is no such window */
+};
+
 /* A thread of this platform: a coroutine of the only host thread. */
 struct mock_thread {
 	ucontext_t context;		/* while another one runs */
@@ -56,6 +63,8 @@ struct ob_host {
 	uint64_t image_size;
 	struct mock_region regions[OB_REGIONS];
 	void *ram;			/* its first byte */
+	struct mock_window windows[OB_REGIONS];
+	int ram_file;			/* that windows show; 0: there are none */
 	bool interrupts[OB_INTERRUPTS];	/* open */
 	bool masked[OB_INTERRUPTS];	/* of those that are open */
 	struct mock_pin pins[MOCK_PINS];
@@ -81,6 +90,11 @@ int64_t mock_thread_block_distance(const struct ob_host *host);
 
 /* device.c: all vCPUs have stopped, and RAM is still there. */
 void mock_device_vcpus_stopped(struct ob_host *host);
+
+/* mapping.c: a host with windows. All regions are reserved. */
+int mock_window_begin(struct ob_host *host, enum ob_region region, uint64_t address, uint64_t size);
+int mock_ram_share(struct ob_host *host, uint64_t address, uint64_t size);
+void mock_windows_end(struct ob_host *host);
 
 /* tables.c */
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table);

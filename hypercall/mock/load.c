@@ -73,10 +73,19 @@ static bool start_image(struct ob_host *host, struct ob_loader *loader)
 	return true;
 }
 
+static char refusal[sizeof(((struct ob_loader *)0)->reason)];
+
+const char *mock_refusal(void)
+{
+	return *refusal ? refusal : NULL;
+}
+
 bool mock_load(struct ob_host *host, const char *path)
 {
 	struct ob_loader loader = {
-		.memory = &memory, .context = &loader, .thread_block = OB_THREAD_BLOCK_BYTES,
+		.memory = &memory, .context = &loader,
+		.thread_block = host->options.thread_block ? host->options.thread_block :
+			       OB_THREAD_BLOCK_BYTES,
 	};
 	bool done;
 
@@ -86,6 +95,7 @@ bool mock_load(struct ob_host *host, const char *path)
 	}
 	done = start_image(host, &loader);
 	munmap((void *)loader.bytes, loader.size);
+	memcpy(refusal, loader.reason, sizeof(refusal));
 	if (!done)
 		fprintf(stderr, "mock: %s cannot be loaded: %s\n", path, loader.reason);
 	return done;

@@ -11,16 +11,39 @@
 
 #define ALIGNMENT (16ull << 20)
 #define STACKS_BYTES (64ull << 20)
+#define WINDOW_BYTES (256ull << 20)
 
 void ob_host_info(struct ob_host *host, struct ob_info *info)
 {
+	uint64_t window = host->options.mapping ? WINDOW_BYTES : 0;
+
 	*info = (struct ob_info) {
 		.features = (host->options.pinned ? OB_HOST_RAM_IS_PINNED : 0) |
 			    (host->options.executable ? OB_HOST_RAM_IS_EXECUTABLE : 0),
 		.memory = host->options.memory,
 		.processors = 1,
-		.windows[OB_REGION_STACKS] = STACKS_BYTES,
+		.windows = {
+			[OB_REGION_VMALLOC] = window,
+			[OB_REGION_MODULES] = window,
+			[OB_REGION_CLIENT] = window,
+			[OB_REGION_STACKS] = STACKS_BYTES,
+		},
 	};
+}
+
+/* Windows, and RAM that they show. */
+static int share(struct ob_host *host, enum ob_region region, uint64_t address, uint64_t size)
+{
+	switch (region) {
+	case OB_REGION_RAM:
+		return mock_ram_share(host, address, size);
+	case OB_REGION_VMALLOC:
+	case OB_REGION_MODULES:
+	case OB_REGION_CLIENT:
+		return mock_window_begin(host, region, address, size);
+	default:
+		return 0;
+	}
 }
 
 /* Reserves more than `size`, so that the range contains an aligned address. */
@@ -36,6 +59,10 @@ int ob_host_region_reserve(struct ob_host *host, enum ob_region region, uint64_t
 	*address = ((uint64_t)start + ALIGNMENT - 1) & ~(ALIGNMENT - 1);
 	if (region == OB_REGION_RAM)
 		host->ram = (void *)*address;
+	if (host->options.mapping && share(host, region, *address, size))
+		return -ENOMEM;
+	if (host->options.place)
+		*address = host->options.place(region, *address);
 	return 0;
 }
 
@@ -80,6 +107,7 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 void ob_host_regions_release(struct ob_host *host)
 {
 	mock_device_vcpus_stopped(host);
+	mock_windows_end(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		if (host->regions[i].size)
 			munmap((void *)host->regions[i].address, host->regions[i].size);

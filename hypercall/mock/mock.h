@@ -4,8 +4,9 @@
  *
  * One host thread runs everything. The kernel's threads, its clients and its timer are coroutines
  * of this platform. They switch at hypercalls only (threads.c). The platform needs memory, a clock,
- * random numbers and a place for messages. It has no mapping group, no signals, no components and
- * no snapshots. Its only disk is memory. A test can add a PCI device (device.c, interrupt.c).
+ * random numbers and a place for messages. It has no signals, no components and no snapshots. Its
+ * only disk is memory. A test can add a PCI device (device.c, interrupt.c), windows (mapping.c),
+ * and mistakes.
  *
  * A test links this platform, and calls the functions below and the upcalls of the kernel.
  */
@@ -77,6 +78,13 @@ struct mock_options {
 	uint32_t window_count;
 	uint32_t messages_most;		/* that one call can open; 0: no limit */
 	uint64_t table_size;		/* stated by the table of hypercalls; 0: all groups */
+	bool mapping;			/* the mapping group is there */
+	uint32_t thread_block;		/* bytes of each thread's; 0: OB_THREAD_BLOCK_BYTES */
+	/* Gets the lines of the log; NULL: they go to standard error. */
+	void (*log)(int level, const char *line, uint64_t length);
+	/* Mistakes; NULL: none. Change the table that the kernel gets, and where a region is. */
+	void (*change)(struct ob_hypercalls *table);
+	uint64_t (*place)(enum ob_region region, uint64_t address);
 };
 
 /* The kernel's calls so far. */
@@ -95,15 +103,19 @@ struct mock_counts {
 	uint32_t wrong_ends;		/* of interrupts that were not raised by a level pin */
 	uint32_t pin_interrupts;	/* that were raised */
 	uint32_t threads;		/* for the kernel and by mock_client() */
+	uint64_t mapped;		/* now: bytes that windows show */
+	uint32_t most_ranges;		/* of one call of ob_host_unmap_many() */
 };
 
 /*
  * Loads the image in that file. A process can have MOCK_KERNELS at a time. NULL, and a message on
  * standard error: the file is no kernel image of this interface version, there are too many
- * kernels, or the host has no memory.
+ * kernels, or the host has no memory. mock_refusal() is why the last image was refused; NULL: none
+ * was.
  */
 #define MOCK_KERNELS 2
 struct ob_host *mock_new(const char *image, const struct mock_options *options);
+const char *mock_refusal(void);
 
 /* Boots the kernel: the result of ob_kernel_boot(). The calling thread becomes a client. */
 int mock_boot(struct ob_host *host);

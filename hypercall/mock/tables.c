@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of hypercalls: the required groups and the timer, and the groups of the disk and of the
- * device if a test has one.
+ * The table of hypercalls: the required groups and the timer, and the groups of the disk, of the
+ * device and of windows if a test has them.
  */
 #include "internal.h"
 
@@ -18,6 +18,7 @@ GROUP(threads, OB_HOST_THREADS);
 GROUP(clocks, OB_HOST_CLOCKS);
 GROUP(console, OB_HOST_CONSOLE);
 GROUP(timer, OB_HOST_TIMER);
+GROUP(mapping, OB_HOST_MAPPING);
 GROUP(block, OB_HOST_BLOCK);
 GROUP(interrupts, OB_HOST_INTERRUPTS);
 GROUP(iomem, OB_HOST_IOMEM);
@@ -38,6 +39,7 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.clocks = &host_clocks,
 		.console = &host_console,
 		.timer = &host_timer,
+		.mapping = host->options.mapping ? &host_mapping : NULL,
 		.block = host->options.disk_size ? &host_block : NULL,
 		.interrupts = device ? &host_interrupts : NULL,
 		.iomem = device ? &host_iomem : NULL,
@@ -45,4 +47,6 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.dma = device && !host->options.no_dma ? &host_dma : NULL,
 		.pci = device ? &host_pci : NULL,
 	};
+	if (host->options.change)
+		host->options.change(table);
 }

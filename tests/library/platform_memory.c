@@ -107,6 +107,30 @@ static void test_map(void)
 	CHECK_EQUAL(mock_read_byte(window + 4096), 0);
 }
 
+/* One bad range keeps no other one mapped. */
+static void test_unmap_many(void)
+{
+	struct ob_range ranges[2];
+	char *window;
+
+	setup();
+	window = (char *)regions[OB_REGION_VMALLOC];
+	CHECK_EQUAL(ob_host_map(mock_host, (uint64_t)window, 8192, 16384, OB_PROTECTION_READ), 0);
+	ranges[0] = (struct ob_range){ (uint64_t)window, 4096 };
+	ranges[1] = (struct ob_range){ (uint64_t)window + 12288, 4096 };
+	CHECK_EQUAL(ob_host_unmap_many(mock_host, ranges, 2), 0);
+	CHECK_EQUAL(mock_read_byte(window), -EFAULT);
+	CHECK_EQUAL(mock_read_byte(window + 4096), 0);
+	CHECK_EQUAL(mock_read_byte(window + 8192), 0);
+	CHECK_EQUAL(mock_read_byte(window + 12288), -EFAULT);
+	ranges[0].address = regions[OB_REGION_RAM];
+	ranges[1].address = (uint64_t)window + 4096;
+	CHECK_EQUAL(ob_host_unmap_many(mock_host, ranges, 2), -EINVAL);
+	CHECK_EQUAL(mock_read_byte((void *)regions[OB_REGION_RAM]), 0);
+	CHECK_EQUAL(mock_read_byte(window + 4096), -EFAULT);
+	CHECK_EQUAL(mock_read_byte(window + 8192), 0);
+}
+
 /* More RAM may lie in another file, which the kernel cannot notice. */
 static void test_extend(void)
 {
@@ -227,6 +251,7 @@ const struct platform_test memory_tests[] = {
 	TEST(shadow),
 	TEST(commit),
 	TEST(map),
+	TEST(unmap_many),
 	TEST(extend),
 	TEST(map_errors),
 	TEST(modules_near_and_executable),

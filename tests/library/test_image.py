@@ -20,7 +20,9 @@ RELOCATION = struct.Struct("<2Qq")
 PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_TLS, PT_GNU_STACK = 1, 2, 4, 7, 0x6474e551
 DT_RELA, DT_RELASZ = 7, 8
 R_X86_64_RELATIVE = 8
-INTERFACE = 3  # OB_INTERFACE_VERSION of outboard/tables.h
+# Of outboard/tables.h: OB_INTERFACE_VERSION, and the types of notes.
+INTERFACE = 3
+NOTE_INTERFACE, NOTE_THREAD_BLOCK = 1, 2
 
 
 class Image:
@@ -83,9 +85,15 @@ def damage(number):
     return lambda image: image.put(*number)
 
 
-def another_interface(image):
-    note = image.bytes.index(b"Outboard\0\0\0\0", image.segment(PT_NOTE)[1][2])
-    image.put(note + 12, struct.pack("<I", 4711))
+def set_note(kind, value):
+    """Sets the number in a note of Outboard's."""
+    start = struct.pack("<3I", len("Outboard") + 1, 4, kind) + b"Outboard\0\0\0\0"
+
+    def change(image):
+        note = image.bytes.index(start, image.segment(PT_NOTE)[1][2])
+        image.put(note + len(start), struct.pack("<I", value))
+
+    return change
 
 
 def set_segment(kind, field, value, **which):
@@ -111,6 +119,13 @@ def small_tables(image):
     """Its entry point is: lea 57(%rip),%rax; ret. There is a table that has its size only."""
     image.put(image.offset_of(image.entry), b"\x48\x8d\x05" + struct.pack("<i", 64 - 7) + b"\xc3")
     image.put(image.offset_of(image.entry + 64), struct.pack("<II", 8, INTERFACE))
+
+
+def says_why(image):
+    """Its entry point is: lea 57(%rip),%rax; mov %rax,(%rcx); xor %eax,%eax; ret."""
+    image.put(image.offset_of(image.entry),
+              b"\x48\x8d\x05" + struct.pack("<i", 64 - 7) + b"\x48\x89\x01\x31\xc0\xc3")
+    image.put(image.offset_of(image.entry + 64), b"the host lacks a moon\0")
 
 
 def relocation_in_text(image):
@@ -150,7 +165,7 @@ DAMAGED = {
     "fixed": (damage((16, b"\2\0")), "not a position-independent ELF file"),
     "table": (damage((32, b"\xff" * 8)), "its table of segments is damaged"),
     "entry": (damage((24, b"\0" * 8)), "its entry point is not in its code"),
-    "interface": (another_interface,
+    "interface": (set_note(NOTE_INTERFACE, 4711),
                   f"its interface has version 4711, this library's has version {INTERFACE}: use "),
     "large": (set_segment(PT_LOAD, 40, 1 << 40, writable=True), "impossible addresses"),
     "overlap": (overlap, "its segments overlap"),
@@ -160,6 +175,9 @@ DAMAGED = {
     "in-text": (relocation_in_text, "a relocation is not in its data"),
     "null": (linked_to_0, "it is linked to the address 0"),
     "tables": (no_tables, "its tables do not fit"),
+    "thread block": (set_note(NOTE_THREAD_BLOCK, 65),
+                     "it uses 65 bytes of each thread's block, and this host has 64 bytes"),
+    "reason": (says_why, "the host lacks a moon"),
     "small tables": (small_tables, "its tables do not fit"),
     "type": (relocation_type, "relocations of the unknown type 7"),
 }

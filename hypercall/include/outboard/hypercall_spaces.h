@@ -4,8 +4,9 @@
  * kernel. The rules of hypercall.h hold. No kernel calls them yet, so no host has the group.
  *
  * A space is an address space of user code, apart from the kernel's own. Its addresses are 0 to
- * ob_info.space_end - 1, and all its memory is RAM. What lies above belongs to the platform: user
- * code can neither read nor write there anything that the kernel or the platform relies on.
+ * ob_info.space_end - 1, and all its memory is RAM. The platform chooses that end. The kernel's
+ * TASK_SIZE, random addresses and MAP_32BIT follow it. What lies above belongs to the platform:
+ * user code can neither read nor write there anything that the kernel or the platform relies on.
  *
  * The kernel's page tables are the truth, and a space is a cache of them. The kernel shows a page
  * when user code has faulted, and hides it before the page serves another purpose. A platform may
@@ -88,8 +89,19 @@ struct ob_space_event {
 	uint64_t address;		/* of the access that faulted */
 };
 
-_Static_assert(sizeof(struct ob_space_registers) == 20 * 8, "the layout is part of the interface");
-_Static_assert(sizeof(struct ob_space_event) == 24, "the layout is part of the interface");
+#define OB_SPACE_LAYOUT(type, member, offset)				\
+	_Static_assert(__builtin_offsetof(struct type, member) == (offset),	\
+		       "the layout is part of the interface")
+OB_SPACE_LAYOUT(ob_space_registers, ax, 0);
+OB_SPACE_LAYOUT(ob_space_registers, sp, 7 * 8);
+OB_SPACE_LAYOUT(ob_space_registers, r8, 8 * 8);
+OB_SPACE_LAYOUT(ob_space_registers, ip, 16 * 8);
+OB_SPACE_LAYOUT(ob_space_registers, fs_base, 18 * 8);
+OB_SPACE_LAYOUT(ob_space_registers, gs_base, 19 * 8);
+OB_SPACE_LAYOUT(ob_space_event, vector, 4);
+OB_SPACE_LAYOUT(ob_space_event, error_code, 8);
+OB_SPACE_LAYOUT(ob_space_event, address, 16);
+#undef OB_SPACE_LAYOUT
 
 /*
  * Runs user code on the vCPU with these registers, until an event. Then the new registers and the
