@@ -2,6 +2,7 @@
 /* See device_bed.h. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -70,6 +71,28 @@ void check_log(const char *message)
 	CHECK(length > 0);
 	text[length] = '\0';
 	CHECK(strstr(text, message));
+}
+
+long handled(const char *name, int vcpu, long *irq)
+{
+	long count = 0;
+	char *line, *end;
+
+	read_file("/proc/interrupts");
+	line = strstr(text, name);
+	CHECK(line);
+	while (line > text && line[-1] != '\n')
+		line--;
+	*irq = strtol(line, &line, 10);
+	line++;
+	for (int column = 0;; column++, line = end) {
+		long part = strtol(line, &end, 10);
+
+		if (end == line)
+			return count;
+		if (vcpu == ALL_VCPUS || vcpu == column)
+			count += part;
+	}
 }
 
 void load_driver(const char *path, const char *parameters)

@@ -7,6 +7,7 @@
 #include "mock.h"
 
 #define MB (1ul << 20)
+#define ALL_VCPUS (-1)
 
 /* The kernel of the functions below, and of CALL(). */
 extern struct ob_host *host;
@@ -36,6 +37,12 @@ void read_file(const char *path);
 
 /* Reads the kernel's log into `text`. It contains `message`. */
 void check_log(const char *message);
+
+/*
+ * How often a vCPU has handled the interrupt of that name; ALL_VCPUS: the sum of all vCPUs. Stores
+ * Linux's number of the interrupt.
+ */
+long handled(const char *name, int vcpu, long *irq);
 
 /* Loads a module of the tests with these parameters. It can be loaded if its checks pass. */
 void load_driver(const char *path, const char *parameters);

@@ -21,7 +21,6 @@
 
 #define FUNCTION "0000:00:00.0"
 #define DEVICE "/sys/bus/pci/devices/" FUNCTION
-#define ALL_VCPUS (-1)
 #define LOWEST_BUS 0x40000000ull
 
 static struct rng rng;
@@ -61,32 +60,6 @@ static void read_bytes(int high)
 static void read_random(void)
 {
 	read_bytes(rng.high);
-}
-
-/*
- * How often a vCPU has handled the interrupt of that name; ALL_VCPUS: the sum of all vCPUs. Stores
- * Linux's number of the interrupt.
- */
-static long handled(const char *name, int vcpu, long *irq)
-{
-	long count = 0;
-	char *line, *end;
-
-	read_file("/proc/interrupts");
-	line = strstr(text, name);
-	CHECK(line);
-	while (line > text && line[-1] != '\n')
-		line--;
-	*irq = strtol(line, &line, 10);
-	line++;
-	for (int column = 0;; column++, line = end) {
-		long part = strtol(line, &end, 10);
-
-		if (end == line)
-			return count;
-		if (vcpu == ALL_VCPUS || vcpu == column)
-			count += part;
-	}
 }
 
 static void check_transfers(void)
