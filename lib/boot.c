@@ -70,17 +70,16 @@ static int make_host(struct ob_instance *instance)
 static int choose_vcpus(struct ob_instance *instance, const struct ob_config *config,
 			struct ob_boot_parameters *parameters)
 {
-	struct ob_info info;
+	uint32_t processors = ob_platform_processors();
 
 	if (config->vcpus > MAX_VCPUS)
 		return fail(instance, -EINVAL, "vcpus is %u: use 1 to %d, or 0 for as many as the "
 			    "host has",
 			    config->vcpus, MAX_VCPUS);
-	ob_host_info(instance->host, &info);
 	if (config->vcpus)
 		parameters->vcpus = config->vcpus;
 	else
-		parameters->vcpus = info.processors < MAX_VCPUS ? info.processors : MAX_VCPUS;
+		parameters->vcpus = processors < MAX_VCPUS ? processors : MAX_VCPUS;
 	return 0;
 }
 
@@ -212,7 +211,6 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 /* Checked early, while the program can still boot without them. */
 static int check_components(struct ob_instance *instance, const char *names)
 {
-	struct ob_component unused;
 	char name[64];
 	size_t length;
 
@@ -222,8 +220,7 @@ static int check_components(struct ob_instance *instance, const char *names)
 			memcpy(name, names, length);
 			name[length] = '\0';
 		}
-		if (length >= sizeof(name) ||
-		    ob_host_component_find(instance->host, name, 0, &unused))
+		if (length >= sizeof(name) || !ob_platform_component_is_known(name))
 			return fail(instance, -ENOENT, "no component is called \"%.*s\"",
 				    (int)length, names);
 	}
@@ -411,7 +408,7 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 			    "kernels, and there are no numbers for more");
 	}
 	parameters->snapshot = config->snapshots &&
-			       ob_snapshot_prepare(instance, config->snapshots, parameters);
+			       ob_snapshot_use(instance, config->snapshots, parameters);
 	if (instance->is_limited)
 		report_limit(instance, parameters->memory);
 	error = start_kernel(instance, config->memory, parameters);

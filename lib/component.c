@@ -48,7 +48,6 @@ static const char *reason(int error)
 
 int ob_component_load_on(struct ob_instance *instance, const char *name, const char *parameters)
 {
-	struct ob_component unused;
 	int error;
 
 	clear_error();
@@ -60,7 +59,7 @@ int ob_component_load_on(struct ob_instance *instance, const char *name, const c
 	if (error == -ENOENT && ob_platform_components_problem())
 		return fail(error, "%.100s: no such component, because there are none (%s)", name,
 			    ob_platform_components_problem());
-	if (error == -ENOENT && ob_host_component_find(instance->host, name, 0, &unused))
+	if (error == -ENOENT && !ob_platform_component_is_known(name))
 		return fail(error, "%s: no such component", name);
 	return error ? fail(error, "%s: %s", name, reason(error)) : 0;
 }
@@ -205,7 +204,7 @@ int ob_component_list_on(struct ob_instance *instance, ob_component_function *fu
 		tell(function, context, &component,
 		     find_loaded(instance, component.name, &state) ? NULL : &state);
 	for (uint32_t index = 0; !ob_upcall(instance, component_state)(index, &state); index++)
-		if (ob_host_component_find(instance->host, state.name, 0, &component))
+		if (!ob_platform_component_is_known(state.name))
 			tell(function, context, NULL, &state);
 	return problem ? fail(-ENOENT, "no components came with the library (%s)", problem) : 0;
 }

@@ -13,12 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <outboard/platform_host.h>
+
 #include "image.h"
 #include "image_load.h"
 
 /* All loaded images. A fork()ed child does not know one that is changing at that moment. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ob_image *images;
+
+/* An older kernel's child that runs no hook of fork() must make no calls. */
+static void empty_boot_number_on_fork(const struct ob_upcalls *upcalls)
+{
+	if (upcalls->size > offsetof(struct ob_upcalls, boot_number))
+		ob_platform_empty_on_fork(upcalls->boot_number());
+}
 
 static int load_new(const char *path, struct ob_image *image, char *reason, size_t reason_size)
 {
@@ -31,11 +40,13 @@ static int load_new(const char *path, struct ob_image *image, char *reason, size
 		return error;
 	}
 	error = ob_image_load(image, reason, reason_size);
-	if (error)
+	if (error) {
 		ob_platform_image_close(&image->file);
-	else
-		ob_platform_image_keep(&image->file);
-	return error;
+		return error;
+	}
+	ob_platform_image_keep(&image->file);
+	empty_boot_number_on_fork(image->upcalls);
+	return 0;
 }
 
 bool ob_image_is_same(const struct ob_image *image, const char *path)

@@ -76,13 +76,6 @@ static int enter(struct ob_image *image, struct ob_loader *loader)
 	return 0;
 }
 
-/* An older kernel's child that runs no hook of fork() must make no calls. */
-static void empty_boot_number_on_fork(const struct ob_upcalls *upcalls)
-{
-	if (upcalls->size > offsetof(struct ob_upcalls, boot_number))
-		ob_platform_empty_on_fork(upcalls->boot_number());
-}
-
 static int load(struct ob_image *image, struct ob_loader *loader)
 {
 	int error;
@@ -100,8 +93,6 @@ static int load(struct ob_image *image, struct ob_loader *loader)
 		error = enter(image, loader);
 	if (error)
 		ob_platform_image_release(image->address, image->reserved);
-	else
-		empty_boot_number_on_fork(image->upcalls);
 	return error;
 }
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 
 #include <outboard/outboard.h>
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "image.h"
 #include "log.h"

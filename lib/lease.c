@@ -288,8 +288,8 @@ static void run(void *argument)
 
 static int start_thread(struct ob_lease_client *client)
 {
-	int error = ob_host_thread_create(client->instance->host, run, client,
-					  client->protocol->thread, &client->thread);
+	int error = ob_platform_thread_create(client->instance->host, run, client,
+					      client->protocol->thread, &client->thread);
 
 	if (error)
 		return error;
@@ -297,8 +297,9 @@ static int start_thread(struct ob_lease_client *client)
 	while (!client->ready)
 		ob_condition_wait(&client->changed, &client->mutex);
 	pthread_mutex_unlock(&client->mutex);
+	/* It only returns: even if this gives up, the thread uses nothing of the client. */
 	if (client->error)
-		ob_host_thread_join(client->instance->host, client->thread);
+		ob_platform_thread_join(client->instance->host, client->thread);
 	return client->error;
 }
 

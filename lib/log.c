@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "log.h"
 

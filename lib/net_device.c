@@ -73,34 +73,13 @@ static int find_link(struct ob_net_job *job, const char *name, uint64_t *space)
 		    KIND(job), name);
 }
 
-/* find_link() needs to know the address. */
-static int choose_mac(struct ob_net_job *job)
-{
-	struct ob_platform_net *device = &job->options.device;
-	int error;
-
-	if (device->has_mac)
-		return 0;
-	error = ob_host_random(job->instance->host, device->mac, sizeof(device->mac));
-	if (error)
-		return fail(error, "%s%s%.128s: no random MAC address: %s", KIND(job),
-			    strerror(-error));
-	/* Of one host, and locally administered. */
-	device->mac[0] = (uint8_t)((device->mac[0] & ~1u) | 2u);
-	device->has_mac = true;
-	return 0;
-}
-
 int ob_net_device_add(struct ob_net_job *job)
 {
 	struct ob_net_interface *interface = job->interface;
 	char name[32] = "";
 	uint64_t space = 0;
-	int error = choose_mac(job), device;
+	int device = make_device(job, name), error;
 
-	if (error)
-		return error;
-	device = make_device(job, name);
 	if (device < 0)
 		return device;
 	error = find_link(job, name, &space);

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #define OB_NET_ADDRESSES_MOST 16
 #define OB_NET_SERVERS_MOST 8

@@ -11,8 +11,8 @@ const char *ob_snapshot_status_on(struct ob_instance *instance)
 	return instance->host ? ob_platform_snapshot_status(instance->host) : "not wanted";
 }
 
-bool ob_snapshot_prepare(struct ob_instance *instance, const char *directory,
-			 const struct ob_boot_parameters *parameters)
+bool ob_snapshot_use(struct ob_instance *instance, const char *directory,
+		     const struct ob_boot_parameters *parameters)
 {
 	const struct ob_image *image = instance->image;
 	struct ob_platform_kernel kernel = {

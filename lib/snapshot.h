@@ -10,7 +10,7 @@
  * Has the platform look for a snapshot of the directory that fits the instance and its image.
  * False: there can be none, and ob_snapshot_status_on() has the reason.
  */
-bool ob_snapshot_prepare(struct ob_instance *instance, const char *directory,
-			 const struct ob_boot_parameters *parameters);
+bool ob_snapshot_use(struct ob_instance *instance, const char *directory,
+		     const struct ob_boot_parameters *parameters);
 
 #endif

@@ -11,8 +11,8 @@ from line_lengths import files_below
 from support import program
 
 ROOT = program.REPOSITORY
-SOURCES = ("Makefile", "README.md", "bench", "crates", "docs", "hypercall", "kernel", "lib",
-           "tests")
+SOURCES = ("Makefile", "README.md", "bench", "crates", "devices", "docs", "hypercall", "kernel",
+           "lib", "tests")
 CODE = re.compile(r"^( *)(```+|~~~+).*?^\1\2`*[ \t]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.*?)(?: +#+)?$", re.MULTILINE)

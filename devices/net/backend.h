@@ -33,7 +33,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #define OB_NET_HEADER_BYTES 12u
 

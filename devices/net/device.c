@@ -752,8 +752,7 @@ static const struct ob_virtio_operations net_operations = {
 	.forked = net_forked,
 };
 
-/* A locally administered address at random. */
-static int choose_mac(struct ob_host *host, uint8_t mac[6])
+int ob_net_choose_mac(struct ob_host *host, uint8_t mac[6])
 {
 	int error = ob_host_random(host, mac, 6);
 
@@ -801,7 +800,7 @@ struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
 	port->room_for_segments = malloc(sizeof(*port->room_for_segments));
 	if (mac)
 		memcpy(port->config.mac, mac, 6);
-	if (port->room_for_segments && (mac || !choose_mac(host, port->config.mac)))
+	if (port->room_for_segments && (mac || !ob_net_choose_mac(host, port->config.mac)))
 		return port;
 	free_port(port);
 	return NULL;

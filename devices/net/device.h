@@ -14,6 +14,9 @@
 struct ob_net_port *ob_net_port_new(struct ob_host *host, const uint8_t *mac,
 				    unsigned int pairs_most);
 
+/* A locally administered address at random. 0 or -errno. */
+int ob_net_choose_mac(struct ob_host *host, uint8_t mac[6]);
+
 /* Before any other use. The device then owns both, and closes them. `capture` may be NULL. */
 struct ob_virtio_device *ob_net_port_complete(struct ob_net_port *port,
 					      struct ob_net_backend *backend,

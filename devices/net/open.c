@@ -48,10 +48,9 @@ static int open_parts(struct ob_host *host, const struct kind *kind,
 	};
 	int result;
 
-	opening->port = ob_net_port_new(host, net->has_mac ? net->mac : NULL, kind->queues_most);
+	opening->port = ob_net_port_new(host, net->mac, kind->queues_most);
 	if (!opening->port) {
-		snprintf(error, size, "%s: the host has no memory, or no random numbers",
-			 kind->name);
+		snprintf(error, size, "%s: the host has no memory", kind->name);
 		return -ENOMEM;
 	}
 	result = kind->open(host, opening->port, &request, &opening->backend, error, size);
@@ -94,7 +93,20 @@ void ob_platform_net_done(struct ob_host *host, uint32_t number)
 	ob_virtio_withdraw(host, number);
 }
 
-int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net, char *error,
+/* The caller finds the kernel's link by the address. */
+static int choose_mac(struct ob_host *host, struct ob_platform_net *net, char *error, size_t size)
+{
+	int result = net->has_mac ? 0 : ob_net_choose_mac(host, net->mac);
+
+	if (result)
+		snprintf(error, size, "%s: no random MAC address: %s", net->kind,
+			 strerror(-result));
+	else
+		net->has_mac = true;
+	return result;
+}
+
+int ob_platform_net_open(struct ob_host *host, struct ob_platform_net *net, char *error,
 			 size_t size)
 {
 	const struct kind *kind = find_kind(net->kind);
@@ -107,6 +119,9 @@ int ob_platform_net_open(struct ob_host *host, const struct ob_platform_net *net
 			 "vhost-user", net->kind);
 		return -EINVAL;
 	}
+	result = choose_mac(host, net, error, size);
+	if (result)
+		return result;
 	if (!kind->open)
 		return open_device(host, net, error, size);
 	result = open_parts(host, kind, net, &opening, error, size);

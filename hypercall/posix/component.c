@@ -282,6 +282,14 @@ const char *ob_platform_components_problem(void)
 	return archive ? NULL : problem;
 }
 
+bool ob_platform_component_is_known(const char *name)
+{
+	struct ob_component unused;
+
+	ob_posix_components_find();
+	return !ob_host_component_find(NULL, name, 0, &unused);
+}
+
 int ob_platform_component(uint32_t index, struct ob_component *component)
 {
 	ob_posix_components_find();

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "internal.h"
 #include "raw.h"

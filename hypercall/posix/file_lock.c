@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 enum { CONSISTENT_READ, WRITE, WRITE_UNCHANGED, RESIZE, COUNT };
 

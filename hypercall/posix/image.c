@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include <outboard/loader.h>
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "raw.h"
 #include "regions.h"

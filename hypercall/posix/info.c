@@ -13,7 +13,7 @@
 #define CLIENT_BYTES (64ull << 30)
 #define STACKS_BYTES (2ull << 30)
 
-static uint32_t processor_count(void)
+uint32_t ob_platform_processors(void)
 {
 	cpu_set_t set;
 	long online;
@@ -39,7 +39,7 @@ void ob_host_info(struct ob_host *host, struct ob_info *info)
 	*info = (struct ob_info) {
 		.features = host->ram.is_shared ? OB_HOST_RAM_IS_PINNED : 0,
 		.memory = ob_platform_memory_host(),
-		.processors = processor_count(),
+		.processors = ob_platform_processors(),
 		.windows = {
 			[OB_REGION_VMALLOC] = VMALLOC_BYTES,
 			[OB_REGION_MODULES] = MODULES_BYTES,

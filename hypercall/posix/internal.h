@@ -10,7 +10,7 @@
 
 #include <outboard/gate.h>
 #include <outboard/patience.h>
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "host.h"
 

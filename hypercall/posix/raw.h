@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 static inline int raw_openat(int directory, const char *path, int flags, mode_t mode)
 {

@@ -146,6 +146,12 @@ bool ob_posix_thread_join_until(struct ob_host *host, uint64_t thread, struct ob
 	return !error;
 }
 
+int ob_platform_thread_create(struct ob_host *host, void (*fn)(void *arg), void *arg,
+			      const char *name, uint64_t *thread)
+{
+	return ob_host_thread_create(host, fn, arg, name, thread);
+}
+
 bool ob_platform_thread_join(struct ob_host *host, uint64_t thread)
 {
 	struct ob_patience patience = ob_posix_patience_begin(host);

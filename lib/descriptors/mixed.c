@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 #include <outboard/syscalls.h>
 
 #include "local.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "check.h"
 #include "mock_kernel.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include <outboard/hypercall.h>
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 struct mock_counts {
 	uint32_t block_interrupts;

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdint.h>
 
-#include <outboard/platform.h>
+#include <outboard/platform_host.h>
 
 #include "check.h"
 #include "mock_kernel.h"
