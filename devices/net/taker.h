@@ -27,13 +27,18 @@
  * In TAKER_LOOKS nobody else can go on: a frame may be half copied. So the platform lets no handler
  * of the program interrupt a look (virtio.c). A debugger that stops the thread stops the queue.
  *
- * All changes are sequentially consistent. The functions neither block nor call the host.
+ * All changes are sequentially consistent. The functions neither block nor call the host. With
+ * OB_CHECKS, which DEBUG=1 and tests define, a change that is no row ends the process.
  */
 #ifndef OUTBOARD_DEVICES_NET_TAKER_H
 #define OUTBOARD_DEVICES_NET_TAKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#ifdef OB_CHECKS
+#include <stdio.h>
+#include <stdlib.h>
+#endif
 
 enum ob_taker_state { TAKER_THREAD, TAKER_NOBODY, TAKER_POLLERS, TAKER_LOOKS };
 
@@ -45,10 +50,36 @@ struct ob_taker {
 /* Whether the caller is the taker now, and from whom. */
 enum ob_taken { NOT_TAKEN, TAKEN_FROM_NOBODY, TAKEN_FROM_POLLERS };
 
+#ifdef OB_CHECKS
+static inline void ob_taker_check(uint32_t from, uint32_t to)
+{
+	static const uint8_t rows[] = {
+		[TAKER_THREAD] = 1 << TAKER_NOBODY | 1 << TAKER_POLLERS,
+		[TAKER_NOBODY] = 1 << TAKER_THREAD | 1 << TAKER_LOOKS,
+		[TAKER_POLLERS] = 1 << TAKER_THREAD | 1 << TAKER_LOOKS,
+		[TAKER_LOOKS] = 1 << TAKER_NOBODY | 1 << TAKER_POLLERS,
+	};
+
+	if (from < sizeof(rows) && rows[from] & 1 << to)
+		return;
+	fprintf(stderr, "outboard: a taker changes from state %u to %u\n", from, to);
+	abort();
+}
+#else
+static inline void ob_taker_check(uint32_t from, uint32_t to)
+{
+	(void)from;
+	(void)to;
+}
+#endif
+
 static inline bool ob_taker_change(struct ob_taker *taker, uint32_t from, uint32_t to)
 {
-	return __atomic_compare_exchange_n(&taker->state, &from, to, false, __ATOMIC_SEQ_CST,
-					   __ATOMIC_RELAXED);
+	if (!__atomic_compare_exchange_n(&taker->state, &from, to, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_RELAXED))
+		return false;
+	ob_taker_check(from, to);
+	return true;
 }
 
 /* For the own thread. `is_late`: also from threads that poll, unless one looks now. */
@@ -77,6 +108,7 @@ static inline enum ob_taken ob_taker_look(struct ob_taker *taker, bool is_last)
 /* For the taker. */
 static inline void ob_taker_leave(struct ob_taker *taker, enum ob_taker_state to)
 {
+	ob_taker_check(__atomic_load_n(&taker->state, __ATOMIC_RELAXED), to);
 	__atomic_store_n(&taker->poll_wanted, false, __ATOMIC_RELAXED);
 	__atomic_store_n(&taker->state, to, __ATOMIC_SEQ_CST);
 }

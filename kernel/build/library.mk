@@ -9,6 +9,9 @@ KERNEL_IMAGE := $(OBJECTS)/outboard-link/kernel.image
 
 FLAGS := -O2 -g -fPIC -fno-semantic-interposition -fno-omit-frame-pointer -pthread \
 	-Wall -Wextra -Wmissing-prototypes -Werror -I$(REPO)/hypercall/include
+ifeq ($(DEBUG),1)
+FLAGS += -DOB_CHECKS
+endif
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/loader/*.c $(REPO)/hypercall/posix/*.c \

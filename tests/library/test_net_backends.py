@@ -18,7 +18,7 @@ def build(directory, back_end, tests, sanitizer):
                 *(os.path.join(capi.PLATFORM, f"{name}.c") for name in
                   ("descriptor", "fork_owner"))]
     return capi.compile_c(os.path.join(directory, "program"),
-                          [*tests, "net_port.c", "net_host.c", *sources],
+                          [*tests, "net_port.c", "net_host.c", *sources], "-DOB_CHECKS",
                           "-I", NET, "-I", capi.DEVICES, "-I", capi.PLATFORM,
                           "-I", os.path.join(capi.REPOSITORY, "hypercall", "include"),
                           *capi.SANITIZERS[sanitizer])
@@ -39,6 +39,12 @@ def test_tap(work, test, sanitizer):
 def test_hub(work, test, sanitizer):
     program = build(work, "hub", [test, "net_hub_member.c"], sanitizer)
     capi.run(program, work, timeout=300)
+
+
+def test_changes_of_the_taker_are_checked(work):
+    program = capi.compile_c(os.path.join(work, "program"), ["net_taker_test.c"], "-DOB_CHECKS",
+                             "-I", NET)
+    capi.run(program)
 
 
 @pytest.mark.parametrize("sanitizer", [capi.PLAIN, "address"])

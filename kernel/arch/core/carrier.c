@@ -11,6 +11,7 @@
 #include <asm/host.h>
 #include "baton.h"
 #include "carrier.h"
+#include "check.h"
 #include "coroutine.h"
 #include "delay.h"
 #include "gate.h"
@@ -82,7 +83,10 @@ int ob_carrier_start(struct ob_vcpu *vcpu)
 /* Starts a vCPU. Its carrier begins with the coroutine `first`. */
 int ob_vcpu_start(struct ob_vcpu *vcpu, struct task_struct *first)
 {
+	unsigned long before = vcpu->state;
+
 	vcpu->state = OB_VCPU_HELD;
+	ob_vcpu_check(vcpu, before, OB_VCPU_HELD);
 	vcpu->carrier.to_run = first;
 	vcpu->carrier.baton = OB_BATON_PASSED;
 	return ob_carrier_start(vcpu);

@@ -37,6 +37,7 @@
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "baton.h"
+#include "check.h"
 #include "coroutine.h"
 #include "delay.h"
 #include "evict.h"
@@ -111,12 +112,14 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why)
 	vcpu->service.check_at = 0;
 	ob_delay_point();
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
+	ob_away_check(task->thread.away, why);
 	WRITE_ONCE(task->thread.away, why);
 	virt_mb();
 	ob_delay_point();
 	if (why == OB_AWAY_OUT && task_work_pending(task))
 		ob_wake_once_asleep(task);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
+	ob_vcpu_check(vcpu, OB_VCPU_INTERRUPT, OB_VCPU_HELD);
 	ob_delay_point();
 	ob_coroutine_switch(&vcpu->service.context,
 			    ob_coroutine_prepare(vcpu->service.stack, ob_evict_main));
@@ -130,6 +133,7 @@ bool ob_evicted_wake_and_wait(struct task_struct *task)
 
 	if (!seen || !try_cmpxchg(&task->thread.away, &seen, seen | OB_AWAY_WANTED))
 		return false;
+	ob_away_check(seen, seen | OB_AWAY_WANTED);
 	ob_delay_point();
 	/* A task that does exit work is awake: ob_work_end() passes the baton. */
 	if (seen & (OB_AWAY_OUT | OB_AWAY_ARRIVING))

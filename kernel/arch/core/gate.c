@@ -45,6 +45,7 @@
 #include <asm/syscall.h>
 #include <outboard/gate.h>
 #include "adopt.h"
+#include "check.h"
 #include "delay.h"
 #include "gate.h"
 #include "interrupt.h"
@@ -152,9 +153,12 @@ static int ob_enter_known(struct task_struct *task)
 		if (READ_ONCE(task->thread.away))
 			return ob_enter_evicted(task);
 		ob_delay_point();
-		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))
+		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)) {
+			ob_vcpu_check(vcpu, state, OB_VCPU_HELD);
 			return 0;
+		}
 		if (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)) {
+			ob_vcpu_check(vcpu, state, OB_VCPU_HELD);
 			ob_bind(vcpu, task, ob_this_thread->self);
 			return 0;
 		}
@@ -231,8 +235,10 @@ static __always_inline int ob_enter_fast(void)
 		barrier();
 		parked = ob_this_thread->parked;
 		if (likely(parked) &&
-		    likely(try_cmpxchg(&ob_this_vcpu()->state, &parked, OB_VCPU_HELD)))
+		    likely(try_cmpxchg(&ob_this_vcpu()->state, &parked, OB_VCPU_HELD))) {
+			ob_vcpu_check(ob_this_vcpu(), parked, OB_VCPU_HELD);
 			return 0;
+		}
 	}
 	return ob_enter_slow();
 }
@@ -312,6 +318,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 			barrier();
 		}
 		ob_delay_point();
+		ob_vcpu_check(vcpu, OB_VCPU_HELD, parked);
 		xchg(&vcpu->state, parked);
 		ob_delay_point();
 		/* Never look at the task here: halt may have ended it already (V4). */
@@ -319,6 +326,7 @@ static __always_inline bool ob_leave_fast(struct task_struct *task, long *result
 			return false;
 		if (!try_cmpxchg(&vcpu->state, &parked, OB_VCPU_HELD))
 			return false;
+		ob_vcpu_check(vcpu, parked, OB_VCPU_HELD);
 		if (closed)
 			ob_this_thread->parked = parked;
 	}

@@ -21,6 +21,7 @@
 #include <linux/syscalls.h>
 #include <asm/host.h>
 #include <outboard/gate.h>
+#include "check.h"
 #include "deferred.h"
 #include "driver.h"
 #include "end_clients.h"
@@ -99,6 +100,7 @@ int ob_kernel_halt(int *halted)
 	ob_halt_call(&halt);
 	/* The calling thread leaves with its vCPU: no thread runs on it again. */
 	raw_local_irq_disable();
+	ob_vcpu_check(ob_this_vcpu(), OB_VCPU_HELD, OB_VCPU_STOPPED);
 	WRITE_ONCE(ob_this_vcpu()->state, OB_VCPU_STOPPED);
 	ob_machine.ready = 0;
 	ob_unbind();

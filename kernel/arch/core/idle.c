@@ -4,7 +4,7 @@
  *
  * Linux's idle task is a coroutine, one for each vCPU. When the task has nothing to do, its thread
  * leaves it (arch_cpu_idle()). The coroutine then rests, no thread holds the vCPU, and one thread
- * watches the vCPU: the thread sleeps on its own baton until somebody raises an interrupt. Two
+ * watches the vCPU: the thread sleeps on its own baton until a thread raises an interrupt. Two
  * words of struct ob_vcpu name that thread, while `state` stays HELD:
  *
  *   name           watcher_baton  kicked_baton  what it means
@@ -62,6 +62,7 @@
 #include <asm/host.h>
 #include "baton.h"
 #include "carrier.h"
+#include "check.h"
 #include "coroutine.h"
 #include "delay.h"
 #include "idle.h"
@@ -83,8 +84,11 @@ u32 *ob_idle_end(struct ob_vcpu *vcpu)
 
 	if (!baton)
 		return NULL;
-	if (baton == &vcpu->carrier.baton)
+	if (baton == &vcpu->carrier.baton) {
+		ob_idle_check(vcpu, OB_IDLE_CARRIER, OB_IDLE_BUSY);
 		return ob_baton_set(baton, OB_BATON_PASSED);
+	}
+	ob_idle_check(vcpu, OB_IDLE_LENT, OB_IDLE_KICKED);
 	WRITE_ONCE(vcpu->kicks, vcpu->kicks + 1);
 	/* Before `kicked_baton`: a reader that is wrong notifies the service thread in vain. */
 	WRITE_ONCE(vcpu->kicked_while_awake, true);
@@ -136,6 +140,8 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
 	/* The calling thread may be anywhere when the next interrupt is late: no signal for it. */
 	WRITE_ONCE(vcpu->bound_thread, 0);
 	ob_delay_point();
+	ob_idle_check(vcpu, OB_IDLE_BUSY,
+		      baton == &vcpu->carrier.baton ? OB_IDLE_CARRIER : OB_IDLE_LENT);
 	xchg(&vcpu->watcher_baton, baton);
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
@@ -148,7 +154,11 @@ void ob_idle_begin(struct ob_vcpu *vcpu, u32 *baton)
  */
 static bool ob_kicked_take(struct ob_vcpu *vcpu, u32 *baton)
 {
-	return cmpxchg(&vcpu->kicked_baton, baton, NULL) == baton;
+	bool taken = cmpxchg(&vcpu->kicked_baton, baton, NULL) == baton;
+
+	if (taken)
+		ob_idle_check(vcpu, OB_IDLE_KICKED, OB_IDLE_BUSY);
+	return taken;
 }
 
 /*
@@ -163,8 +173,10 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 	ob_idle_begin(vcpu, baton);
 	ob_idle_await(vcpu, baton, OB_BATON_PASSED | OB_BATON_KICKED);
 	ob_delay_point();
-	if (cmpxchg(&vcpu->watcher_baton, baton, &vcpu->carrier.baton) == baton)
+	if (cmpxchg(&vcpu->watcher_baton, baton, &vcpu->carrier.baton) == baton) {
+		ob_idle_check(vcpu, OB_IDLE_LENT, OB_IDLE_CARRIER);
 		return false;
+	}
 	/* The thread that took it from `watcher_baton` sets this bit. */
 	ob_baton_take(baton, OB_BATON_KICKED);
 	if (!ob_kicked_take(vcpu, baton))
@@ -179,9 +191,12 @@ static bool ob_idle_watch(struct ob_vcpu *vcpu, u32 *baton)
 bool ob_idle_take(struct ob_vcpu *vcpu)
 {
 	u32 *baton = &vcpu->carrier.baton;
+	bool taken = READ_ONCE(vcpu->watcher_baton) == baton &&
+		     cmpxchg(&vcpu->watcher_baton, baton, NULL) == baton;
 
-	return READ_ONCE(vcpu->watcher_baton) == baton &&
-	       cmpxchg(&vcpu->watcher_baton, baton, NULL) == baton;
+	if (taken)
+		ob_idle_check(vcpu, OB_IDLE_CARRIER, OB_IDLE_BUSY);
+	return taken;
 }
 
 /*

@@ -98,7 +98,8 @@ void ob_panic_check(void)
 		ob_host_wait(ob_host, &never, never, OB_FOREVER);
 }
 
-static void __noreturn ob_panic_host(const char *text)
+/* Ends the kernel without Linux's panic(). The calling thread may have no task. */
+void __noreturn ob_panic_host(const char *text)
 {
 	WRITE_ONCE(ob_machine.panicking, OB_PANIC_REPORTED);
 	ob_host_panic(ob_host, text);

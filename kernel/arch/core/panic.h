@@ -7,6 +7,7 @@ struct ob_fault;
 
 void ob_panic_setup(void);
 void ob_panic_check(void);
+void __noreturn ob_panic_host(const char *text);
 void __noreturn ob_die(const char *what, const struct ob_fault *fault);
 
 #endif

@@ -37,6 +37,7 @@
 #include <linux/sched.h>
 #include <linux/task_work.h>
 #include <asm/host.h>
+#include "check.h"
 #include "delay.h"
 #include "evict.h"
 #include "idle.h"
@@ -148,6 +149,7 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 	WRITE_ONCE(ob_this_thread->loan, lent ? &loan : NULL);
 	/* The task's thread may enter later by the fast path, which does not bind. */
 	ob_bind(vcpu, task, task->thread.host_thread);
+	ob_vcpu_check(vcpu, state, OB_VCPU_INTERRUPT);
 	bits = READ_ONCE(vcpu->pending);
 	ob_this_thread->irqs_off = 0;
 	ob_interrupts_run(!arriving);
@@ -157,8 +159,10 @@ static bool ob_parked_interrupt(struct ob_vcpu *vcpu, unsigned long state)
 		ob_evict(vcpu, task, arriving ? OB_AWAY_ARRIVING : OB_AWAY_OUT);
 	ob_restore_current(own);
 	ob_delay_point();
-	if (!evict)
+	if (!evict) {
+		ob_vcpu_check(vcpu, OB_VCPU_INTERRUPT, state);
 		xchg(&vcpu->state, state);
+	}
 	return evict;
 }
 

@@ -39,6 +39,7 @@
 #include <asm/switch_to.h>
 #include "adopt.h"
 #include "baton.h"
+#include "check.h"
 #include "coroutine.h"
 #include "delay.h"
 #include "evict.h"
@@ -79,6 +80,7 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	WRITE_ONCE(ob_this_thread->loan, &loan);
 	ob_bind(vcpu, next, ob_this_thread->self);
 	away = xchg(&next->thread.away, 0);
+	ob_away_check(away, 0);
 	schedule_tail(vcpu->switched_from);
 	if (signal)
 		set_tsk_thread_flag(next, TIF_SIGPENDING);
@@ -86,6 +88,7 @@ static u32 ob_switch_end(struct ob_vcpu *vcpu, struct task_struct *next, unsigne
 	barrier();
 	ob_restore_current(own);
 	ob_delay_point();
+	ob_vcpu_check(vcpu, OB_VCPU_HELD, state);
 	xchg(&vcpu->state, state);
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
@@ -169,8 +172,10 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		}
 		ob_delay_point();
 		if (try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD) ||
-		    (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD)))
+		    (state == ob_moved(task) && try_cmpxchg(&vcpu->state, &state, OB_VCPU_HELD))) {
+			ob_vcpu_check(vcpu, state, OB_VCPU_HELD);
 			break;
+		}
 		ob_delay_point();
 		/* The other thread could not end this switch: ob_switch_can_end(). */
 		if (state == OB_VCPU_HELD && !READ_ONCE(task->thread.away) &&
@@ -185,6 +190,7 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		task->plug = task->thread.plug;
 		task->thread.plug = NULL;
 	}
+	ob_away_check(task->thread.away, 0);
 	WRITE_ONCE(task->thread.away, 0);
 	return switched;
 }

@@ -22,6 +22,7 @@
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
 #include "baton.h"
+#include "check.h"
 #include "coroutine.h"
 #include "delay.h"
 #include "evict.h"
@@ -102,17 +103,21 @@ void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task)
 void ob_work_end(struct ob_vcpu *vcpu, struct task_struct *task)
 {
 	u32 working = OB_AWAY_WORKING;
+	unsigned long state;
 	bool out;
 
 	/* This thread is unbound, but the word must name it until the vCPU is parked. */
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
 	out = try_cmpxchg(&task->thread.away, &working, 0);
 	ob_delay_point();
+	ob_away_check(out ? OB_AWAY_WORKING : task->thread.away, 0);
 	if (out)
 		ob_work_note(vcpu, task);
 	else
 		WRITE_ONCE(task->thread.away, 0);
-	xchg(&vcpu->state, out ? ob_moved(task) : ob_arriving(task));
+	state = out ? ob_moved(task) : ob_arriving(task);
+	ob_vcpu_check(vcpu, OB_VCPU_HELD, state);
+	xchg(&vcpu->state, state);
 	ob_delay_point();
 	if (READ_ONCE(vcpu->pending))
 		ob_kick(vcpu);
