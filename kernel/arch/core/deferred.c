@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Start-up work that is put off until somebody could see that it is missing.
+ * Start-up work that is put off until a client could see that it is missing.
  *
  * vCPUs other than the first come up later (secondary.c), and a call that asks how many there are
  * waits for them. Some initcalls only fill sysfs: the linker script has put them aside, and they

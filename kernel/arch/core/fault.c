@@ -25,7 +25,7 @@
 #include "space.h"
 #include "vcpu.h"
 
-/* On a host without a window for modules, what is executed in RAM are modules. */
+/* On a host without a window for modules, the only code in RAM is that of modules. */
 static bool ob_is_module_code(unsigned long address)
 {
 	if (!ob_layout.modules_end && ob_machine.ram_is_executable)

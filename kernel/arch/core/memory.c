@@ -108,7 +108,7 @@ int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged);
  * process to kill when none is left, and file systems need some to write back and free more. Called
  * for each page of tmpfs.
  *
- * Dodge __vm_enough_memory: what only lives in memory may not take all of it.
+ * Dodge __vm_enough_memory: data that live only in memory may not take all of it.
  */
 int __wrap___vm_enough_memory(struct mm_struct *mm, long pages, int privileged)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * When vCPUs other than the first come up: when a second client thread appears, when somebody asks
+ * When vCPUs other than the first come up: when a second client thread appears, when a client asks
  * how many there are, or soon after boot. A program that ends before that needs one.
  */
 #include <linux/cpu.h>

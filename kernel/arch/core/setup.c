@@ -37,7 +37,7 @@ static u64 __init ob_tcp_entries(void)
 /*
  * Words that every boot gets. The program's own words follow, and win.
  *
- * Dodge console_msg_format: the host wants to know how grave each line is.
+ * Dodge console_msg_format: each line begins with its level, for the host.
  * Dodge memhp_default_state: memory that comes later is in use at once.
  * Dodge slab_min_objects: small slabs; Linux would choose their size by the number of possible
  * vCPUs.

@@ -16,7 +16,7 @@ static const struct ob_setting {
 	int value;
 } ob_settings[] __initconst = {
 	/*
-	 * Dodge compaction_proactiveness: free pages are gathered to large runs when somebody wants
+	 * Dodge compaction_proactiveness: free pages are gathered to large runs when a caller wants
 	 * one. In the background that would wake an idle process twice a second, and touch memory
 	 * that the host has taken back.
 	 */

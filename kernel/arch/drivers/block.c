@@ -347,7 +347,7 @@ static struct ob_disk *ob_disk_find(u32 number)
 	return NULL;
 }
 
-/* Lets nobody open the disk from now on. False: somebody has it open. */
+/* No client can open the disk from now on. False: a client has it open. */
 static bool ob_disk_close_to_all(struct ob_disk *disk)
 {
 	struct block_device *device;

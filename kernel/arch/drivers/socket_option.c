@@ -209,7 +209,7 @@ static const struct {
 	[OB_FOLLOW_V6ONLY] = { SOL_IPV6, IPV6_V6ONLY, false },
 };
 
-/* The setting of the kernel counts if somebody has changed it. */
+/* The setting of the kernel counts if a client has changed it. */
 static u32 ob_wanted_syncnt(const struct ob_socket *socket)
 {
 	u32 own = READ_ONCE(socket->tcp.tcp.inet_conn.icsk_syn_retries);

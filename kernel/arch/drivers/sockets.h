@@ -85,7 +85,7 @@ int ob_socket_attach(struct net *net, struct socket *sock, int family, int proto
  */
 int ob_socket_watch(struct ob_socket *socket, u32 events);
 
-/* Watches, if somebody may wait without being in a call: epoll, or code of the kernel. */
+/* Watches, if a waiter may be in no call of the socket: epoll, or code of the kernel. */
 void ob_socket_watch_for_others(struct ob_socket *socket, u32 events);
 
 /* Notes what the events say about state and error. Returns whether the state has changed. */
