@@ -57,6 +57,8 @@ static void test_ports(const char *image, const char *module)
 	CHECK_EQUAL(ports.wrong, 0);
 	CHECK_EQUAL(mock_counts(host)->wrong_unmaps, 0);
 	CHECK_EQUAL(ports.legacy, 0x5a);
+	CHECK_EQUAL(CALL(SYS_ioperm, LEGACY_PORT, 1, 1, 0, 0), -ENOSYS);
+	CHECK_EQUAL(CALL(SYS_iopl, 3, 0, 0, 0, 0), -ENOSYS);
 	stop_host();
 }
 
@@ -151,27 +153,33 @@ static void test_bounce(const char *image, const char *module)
 	stop_host();
 }
 
-/* Nothing is above 4 GB, so nothing is bounced, and there is one zone. */
-static void test_low(const char *image, const char *module)
+/*
+ * Nothing is bounced. The mask ends where RAM ends: below 4 GB, so all RAM is one zone, or above,
+ * so all RAM is another zone.
+ */
+static void test_covered(const char *image, const char *module)
 {
-	static const struct ob_dma_extent extents[] = { { 0, 4 * GB - 128 * MB, 128 * MB } };
+	static const struct ob_dma_extent low[] = { { 0, 4 * GB - 128 * MB, 128 * MB } };
+	static const struct ob_dma_extent high[] = { { 0, 8 * GB - 128 * MB, 128 * MB } };
 
-	start(image, machine(128 * MB, extents, 1));
+	start(image, machine(128 * MB, low, 1));
 	check_log("Zone ranges");
 	CHECK(!strstr(text, "software IO TLB"));
-	load_driver(module, "what=low");
+	load_driver(module, "what=covered bits=32");
+	CHECK(pages_of("DMA32") > 0);
+	CHECK_EQUAL(pages_of("Normal"), 0);
+	stop_host();
+	start(image, machine(128 * MB, high, 1));
+	check_log("Zone ranges");
+	CHECK(!strstr(text, "software IO TLB"));
+	load_driver(module, "what=covered bits=33");
 	CHECK_EQUAL(pages_of("DMA32"), 0);
 	stop_host();
 }
 
-/* Extents without a first one below 4 GB, and an ordinary host, have one zone. */
-static void test_one_zone(const char *image)
+/* RAM of a host without devices. */
+static void test_no_devices(const char *image)
 {
-	start(image, (struct mock_options){ .memory = 64 * MB, .pinned = true });
-	CHECK_EQUAL(pages_of("DMA32"), 0);
-	check_log("Zone ranges");
-	CHECK(!strstr(text, "software IO TLB"));
-	stop_host();
 	start_with(image, NULL, (struct mock_options){ .memory = 64 * MB });
 	CHECK_EQUAL(pages_of("DMA32"), 0);
 	stop_host();
@@ -190,10 +198,10 @@ int main(int argc, char **argv)
 		test_windows(image);
 	else if (!strcmp(which, "bounce"))
 		test_bounce(image, module);
-	else if (!strcmp(which, "low"))
-		test_low(image, module);
-	else if (!strcmp(which, "one-zone"))
-		test_one_zone(image);
+	else if (!strcmp(which, "covered"))
+		test_covered(image, module);
+	else if (!strcmp(which, "no-devices"))
+		test_no_devices(image);
 	else
 		CHECK(!"usage: port_test IMAGE CASE [MODULE]");
 	puts("done");

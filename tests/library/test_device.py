@@ -24,7 +24,7 @@ CASES = ["transfers", "transfers-2", "early", "unknown", "unbind", "affinity", "
 # Those of the module.
 DRIVER_CASES = ["memory", "memory-mapped", "memory-of-two", "masks", "resource",
                 "halt-order"]
-PORT_CASES = ["ports", "no-ports", "port-windows", "bounce", "low", "one-zone"]
+PORT_CASES = ["ports", "no-ports", "port-windows", "bounce", "covered", "no-devices"]
 
 
 @pytest.fixture(scope="module", name="device")

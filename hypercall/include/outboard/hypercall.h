@@ -566,10 +566,10 @@ struct ob_dma_extent {
  * ob_host_pci_window(). If an extent breaks a rule of this group, the kernel prints an error, and
  * no device reaches RAM.
  *
- * Devices with a mask of 32 bits need extent 0 below 4 GB. If RAM has higher bus addresses, too,
- * then extent 0 is Linux's ZONE_DMA32: coherent memory of such devices comes from there, and so do
- * the bounce buffers for all that is above. If extent 0 is not below 4 GB, a buffer whose bus
- * address is above the mask of a device cannot be mapped for that device.
+ * Devices with a mask of 32 bits need extent 0 below 4 GB. Then it is Linux's ZONE_DMA32: coherent
+ * memory of such devices comes from there. If RAM has bus addresses above 4 GB, too, bounce buffers
+ * for it come from there as well. If extent 0 is not below 4 GB, a buffer whose bus address is
+ * above the mask of a device cannot be mapped for that device.
  *
  * If the bus has an IOMMU, the host maps RAM in ob_host_ram_extend(), before that returns. Devices
  * see what processors have written, and processors what devices have written. A host may lack

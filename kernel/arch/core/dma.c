@@ -7,10 +7,10 @@
  * use: no run of pages then contains the border. At boot that page is reserved. In memory that is
  * added later, it does not come online.
  *
- * If RAM is both below and above 4 GB of the bus, the first extent is ZONE_DMA32. It holds coherent
- * memory for devices with a mask of 32 bits, and Linux's bounce buffers (SWIOTLB). If the first
- * extent is not below 4 GB, there are none: a buffer that the mask of its device does not cover is
- * not mapped, and the driver gets an error.
+ * If the first extent is below 4 GB of the bus, it is ZONE_DMA32. It holds coherent memory for
+ * devices with a mask of 32 bits and, if RAM is above 4 GB, too, Linux's bounce buffers (SWIOTLB).
+ * Without them, a buffer that the mask of its device does not cover is not mapped, and the driver
+ * gets an error.
  */
 #include <linux/dma-direct.h>
 #include <linux/export.h>
@@ -94,6 +94,11 @@ static dma_addr_t ob_dma_highest(void)
 	return highest;
 }
 
+static bool ob_dma_bounces(void)
+{
+	return ob_dma.low_end && ob_dma_highest() > DMA_BIT_MASK(32);
+}
+
 u64 __wrap_dma_direct_get_required_mask(struct device *device);
 int __wrap_dma_direct_supported(struct device *device, u64 mask);
 dma_addr_t __real_dma_direct_map_resource(struct device *device, phys_addr_t address, size_t size,
@@ -118,7 +123,7 @@ u64 __wrap_dma_direct_get_required_mask(struct device *device)
 /* A mask of 32 bits is always accepted, as everywhere in Linux. */
 int __wrap_dma_direct_supported(struct device *device, u64 mask)
 {
-	if (ob_dma.low_end && mask >= phys_to_dma(device, ob_dma.low_end - 1))
+	if (ob_dma_bounces() && mask >= phys_to_dma(device, ob_dma.low_end - 1))
 		return true;
 	return mask >= DMA_BIT_MASK(32) || mask >= ob_dma_highest();
 }
@@ -194,7 +199,7 @@ static void __init ob_dma_zone_set(void)
 {
 	const struct ob_dma_extent *low = &ob_dma.extents[0];
 
-	if (ob_dma_highest() > DMA_BIT_MASK(32) && low->bus + low->size <= SZ_4G)
+	if (low->bus + low->size <= SZ_4G)
 		ob_dma.low_end = min(low->physical + low->size, SZ_4G);
 	else
 		/* Linux then asks for ZONE_DMA, which means any memory, never for ZONE_DMA32. */
@@ -205,7 +210,7 @@ static int __init ob_dma_bounce_setup(void)
 {
 	int error = 0;
 
-	if (ob_dma.low_end)
+	if (ob_dma_bounces())
 		error = swiotlb_init_late(OB_BOUNCE_AT_BOOT, GFP_KERNEL | GFP_DMA32, NULL);
 	if (error)
 		pr_err("there are no bounce buffers for devices: error %d\n", error);

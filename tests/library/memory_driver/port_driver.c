@@ -14,7 +14,7 @@
 
 static char *what = "";
 module_param(what, charp, 0);
-MODULE_PARM_DESC(what, "ports, no-ports, bounce or low");
+MODULE_PARM_DESC(what, "ports, no-ports, bounce or covered");
 
 static unsigned long window;
 module_param(window, ulong, 0);
@@ -23,6 +23,10 @@ MODULE_PARM_DESC(window, "the first port that the bus may give to devices");
 static unsigned long long required;
 module_param(required, ullong, 0);
 MODULE_PARM_DESC(required, "the mask that covers all RAM");
+
+static unsigned int bits;
+module_param(bits, uint, 0);
+MODULE_PARM_DESC(bits, "of a mask that covers all RAM");
 
 /* The first port of BAR 0. */
 static unsigned long base;
@@ -337,20 +341,20 @@ static int check_bounce(struct pci_dev *device)
 	return error;
 }
 
-/* All RAM is below 4 GB of the bus: nothing is bounced. */
-static int check_low(struct pci_dev *device)
+/* The mask covers all RAM: nothing is bounced. */
+static int check_covered(struct pci_dev *device)
 {
 	struct page *page = alloc_page(GFP_KERNEL);
 	dma_addr_t bus;
 
-	EXPECT(page && !set_mask(&device->dev, 32));
+	EXPECT(page && !set_mask(&device->dev, bits));
 	EXPECT(!dma_addressing_limited(&device->dev));
 	EXPECT(dma_max_mapping_size(&device->dev) == SIZE_MAX);
 	bus = dma_map_page(&device->dev, page, 0, PAGE_SIZE, DMA_TO_DEVICE);
 	EXPECT(!dma_mapping_error(&device->dev, bus));
 	dma_unmap_page(&device->dev, bus, PAGE_SIZE, DMA_TO_DEVICE);
 	__free_page(page);
-	return check_coherent(&device->dev, 32);
+	return check_coherent(&device->dev, bits);
 }
 
 static int result = -ENODEV;
@@ -362,8 +366,8 @@ static int check(struct pci_dev *device)
 		return check_ports(device);
 	if (!strcmp(what, "bounce"))
 		return check_bounce(device);
-	if (!strcmp(what, "low"))
-		return check_low(device);
+	if (!strcmp(what, "covered"))
+		return check_covered(device);
 	return -EINVAL;
 }
 
