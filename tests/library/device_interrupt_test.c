@@ -182,14 +182,25 @@ static void test_disabled(const char *image, const char *module)
 	check_served(0, 1);
 	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 2);
 
+	/* The line is not asserted any more when the driver enables the interrupt: no handler runs. */
+	control(0, "enabled", "0");
+	pin_event(&bus.devices[0], 0);
+	check_served(0, 1);
+	bus.devices[0].config.bytes[PIN_EVENTS] = 0;
+	pin_lines(&bus);
+	control(0, "enabled", "1");
+	check_served(0, 1);
+	CHECK_EQUAL(pin_register(&bus.devices[0], PIN_NOT_MINE), 0);
+	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 3);
+
 	write_file(DRIVER "unbind", names[0]);
 	/* Drivers leave INTx as it is. */
 	pin_event(&bus.devices[0], 0);
 	check_served(0, 1);
-	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 2);
+	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 3);
 	write_file(DRIVER "bind", names[0]);
 	check_served(0, 2);
-	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 3);
+	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 4);
 	CHECK_EQUAL(mock_counts(host)->interrupts_open, 2);
 	stop();
 }
