@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Owners of descriptors that a fork()ed child closes: fork_owner.h. */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 #include "fork_owner.h"
 #include "raw.h"
@@ -34,9 +37,40 @@ void ob_fork_owner_remove(struct ob_fork_owner *owner)
 	pthread_mutex_unlock(&mutex);
 }
 
+/* Held by a thread that closes, and by one that forks. */
+static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool is_held;
+
+/*
+ * The two wait for each other a second at most. They may never come: a signal handler forks and has
+ * interrupted its own thread, or a hook of the program waits for what the other thread holds.
+ */
+static bool lock_closing(void)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec++;
+	return !pthread_mutex_clocklock(&closing, CLOCK_MONOTONIC, &end);
+}
+
+void ob_fork_owners_hold(void)
+{
+	is_held = lock_closing();
+}
+
+void ob_fork_owners_go_on(void)
+{
+	if (is_held)
+		pthread_mutex_unlock(&closing);
+	is_held = false;
+}
+
 void ob_fork_owners_close(void)
 {
 	pthread_mutex_init(&mutex, NULL);
+	pthread_mutex_init(&closing, NULL);
+	is_held = false;
 	for (struct ob_fork_owner *owner = first; owner; owner = owner->next)
 		owner->close(owner);
 	first = NULL;
@@ -44,8 +78,11 @@ void ob_fork_owners_close(void)
 
 void ob_fork_owner_drop(int *fd)
 {
+	bool locked = lock_closing();
 	int closed = __atomic_exchange_n(fd, -1, __ATOMIC_SEQ_CST);
 
 	if (closed >= 0)
 		raw_close(closed);
+	if (locked)
+		pthread_mutex_unlock(&closing);
 }

@@ -5,7 +5,7 @@
  *
  * An owner is in the list from before its first descriptor is open until the last one is closed. So
  * a child that is forked while another thread opens the owner keeps no copy either. The host copies
- * the descriptors first, then the memory: what that thread closes in these microseconds is missed.
+ * the descriptors first, then the memory: so nothing is closed during a fork.
  */
 #ifndef OUTBOARD_POSIX_FORK_OWNER_H
 #define OUTBOARD_POSIX_FORK_OWNER_H
@@ -19,6 +19,10 @@ struct ob_fork_owner {
 /* All descriptors of the owner are -1. */
 void ob_fork_owner_add(struct ob_fork_owner *owner, void (*close)(struct ob_fork_owner *owner));
 void ob_fork_owner_remove(struct ob_fork_owner *owner);
+
+/* Before a fork: waits for closings under way, and holds others back until the second call. */
+void ob_fork_owners_hold(void);
+void ob_fork_owners_go_on(void);
 
 /* In the child: closes all descriptors, and drops the owners. */
 void ob_fork_owners_close(void);

@@ -284,11 +284,22 @@ static void run_test(void (*run)(void))
 		_Exit(1);
 }
 
+static bool is_test(const struct test *tests, const char *name)
+{
+	for (; tests->name; tests++) {
+		if (!strcmp(tests->name, name))
+			return true;
+	}
+	return false;
+}
+
 int run_tests(const struct test *tests, const struct role *roles, int count, char **arguments)
 {
 	CHECK(count >= 2);
 	if (!strcmp(arguments[1], "--role"))
 		return run_role(roles, arguments + 2);
+	for (int i = 2; i < count; i++)
+		CHECK(is_test(tests, arguments[i]));
 	for (; tests->name; tests++) {
 		bool chosen = count == 2;
 		double begin = now();

@@ -213,8 +213,19 @@ static void run_test(void (*run)(void))
 		_Exit(1);
 }
 
+static bool is_test(const struct tap_test *tests, const char *name)
+{
+	for (; tests->name; tests++) {
+		if (!strcmp(tests->name, name))
+			return true;
+	}
+	return false;
+}
+
 int tap_run_tests(const struct tap_test *tests, int count, char **names)
 {
+	for (int i = 1; i < count; i++)
+		CHECK(is_test(tests, names[i]));
 	for (; tests->name; tests++) {
 		bool chosen = count == 1;
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_owner.h"
 #include "platform_bed.h"
+#include "raw.h"
 #include "virtio.h"
 
 static void test_sizes(void)
@@ -173,6 +176,42 @@ static void child_of_fork(void)
 	}
 	if (ob_host_map(mock_host, regions[OB_REGION_CLIENT], 0, 4096, ALL_ACCESS) != -EINVAL)
 		_exit(3);
+}
+
+static int closed_fd;
+
+static void *close_it(void *argument)
+{
+	(void)argument;
+	ob_fork_owner_drop(&closed_fd);
+	return NULL;
+}
+
+/* Runs after the platform's own hook, in the middle of a fork. */
+static void close_during_fork(void)
+{
+	pthread_t thread;
+	int fd = closed_fd;
+
+	CHECK(!pthread_create(&thread, NULL, close_it, NULL));
+	usleep(100 * 1000);
+	CHECK_EQUAL(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK(!pthread_detach(thread));
+}
+
+static void nothing_in_child(void)
+{
+}
+
+/* The child would have the descriptor, and its memory would not tell. */
+static void test_fork_while_closing(void)
+{
+	CHECK(!pthread_atfork(close_during_fork, NULL, NULL));
+	start();
+	closed_fd = raw_eventfd();
+	CHECK_EQUAL(status_of_child(nothing_in_child), 0);
+	while (__atomic_load_n(&closed_fd, __ATOMIC_SEQ_CST) >= 0)
+		usleep(1000);
 }
 
 static void test_fork(void)
@@ -394,7 +433,8 @@ static void test_poller_signals(void)
 {
 	static const struct ob_virtio_operations operations = { .poll = note_signals };
 	struct ob_virtio_device device = { .operations = &operations, .is_polled = true };
-	sigset_t before, after;
+	/* The host fills in a part of them. */
+	sigset_t before = { 0 }, after = { 0 };
 	uint32_t word = 0;
 
 	start();
@@ -415,6 +455,7 @@ static const struct platform_test other_tests[] = {
 	TEST(wait),
 	TEST(random),
 	TEST(fork),
+	TEST(fork_while_closing),
 	TEST(console),
 	TEST(panic),
 	TEST(panic_handler),
@@ -436,6 +477,15 @@ static int is_wanted(const char *name, int count, char **names)
 			return 1;
 	}
 	return count == 0;
+}
+
+static bool is_test(const struct platform_test *test, const char *name)
+{
+	for (; test->name; test++) {
+		if (!strcmp(test->name, name))
+			return true;
+	}
+	return false;
 }
 
 /* Returns how many failed. */
@@ -461,6 +511,13 @@ int main(int count, char **arguments)
 	const struct platform_test *tables[] = { memory_tests, signal_tests, other_tests };
 	int failures = 0;
 
+	for (int i = 1; i < count; i++) {
+		if (!is_test(tables[0], arguments[i]) && !is_test(tables[1], arguments[i]) &&
+		    !is_test(tables[2], arguments[i])) {
+			fprintf(stderr, "there is no test %s\n", arguments[i]);
+			return 2;
+		}
+	}
 	for (int i = 0; i < 3; i++)
 		failures += run_tests(tables[i], count - 1, arguments + 1);
 	return failures != 0;

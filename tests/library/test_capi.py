@@ -65,7 +65,9 @@ def platform_program(directory, sources, sanitizer, *flags):
 @pytest.mark.parametrize("sanitizer", [PLAIN, "address"])
 def test_platform(work, sanitizer):
     sources = ("platform_test.c", *(f"platform_{name}.c" for name in ("bed", "memory", "signals")))
-    run(platform_program(work, sources, sanitizer))
+    program = platform_program(work, sources, sanitizer)
+    run(program)
+    run(program, "absent", ok=2)
 
 
 def block_program(directory, sanitizer):
