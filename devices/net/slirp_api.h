@@ -92,7 +92,10 @@ struct ob_slirp_library {
 			    const struct sockaddr *guest, socklen_t guest_size, int flags);
 };
 
-/* user_slirp_load.c: loads the library, once for the process. NULL: it is not installed. */
-const struct ob_slirp_library *ob_slirp_load(void);
+/*
+ * user_slirp_load.c: loads the library, once for the process. 0, or an error: -ENOENT: it is not
+ * installed; others: the host has no descriptor for its file, and a later call tries again.
+ */
+int ob_slirp_load(const struct ob_slirp_library **loaded);
 
 #endif

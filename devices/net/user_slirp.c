@@ -476,50 +476,65 @@ static void keep_forwards(struct slirp *slirp)
 	slirp->library->pollfds_fill(slirp->slirp, &timeout, keep_forward, slirp);
 }
 
-static struct slirp *new_slirp(struct ob_host *host, struct ob_net_port *port,
-			       const struct ob_user_options *options)
+/* Returns an error. `slirp` is zeros but for its library. */
+static int fill_slirp(struct slirp *slirp, struct ob_host *host, struct ob_net_port *port,
+		      const struct ob_user_options *options)
 {
-	struct slirp *slirp = aligned_alloc(64, (sizeof(*slirp) + 63) / 64 * 64);
 	struct ob_slirp_config config;
 
-	if (!slirp)
-		return NULL;
-	memset(slirp, 0, sizeof(*slirp));
 	slirp->backend = (struct ob_net_backend){ &operations, 0, options->mtu, 1 };
 	slirp->host = host;
 	slirp->port = port;
-	slirp->library = ob_slirp_load();
 	slirp->event = raw_eventfd();
-	if (slirp->event < 0 || ob_net_ring_init(&slirp->frames, OB_USER_BACKLOG_BYTES)) {
-		free_slirp(slirp);
-		return NULL;
-	}
+	if (slirp->event < 0)
+		return -errno;
+	if (ob_net_ring_init(&slirp->frames, OB_USER_BACKLOG_BYTES))
+		return -ENOMEM;
 	configure(&config, options->mtu);
 	pthread_mutex_lock(&lists_mutex);
 	slirp->slirp = slirp->library->new(&config, &calls, slirp);
 	pthread_mutex_unlock(&lists_mutex);
-	if (slirp->slirp)
-		return slirp;
-	free_slirp(slirp);
-	return NULL;
+	return slirp->slirp ? 0 : -ENOMEM;
+}
+
+/* Returns an error. */
+static int new_slirp(struct ob_host *host, struct ob_net_port *port,
+		     const struct ob_user_options *options,
+		     const struct ob_slirp_library *library, struct slirp **made)
+{
+	struct slirp *slirp = aligned_alloc(64, (sizeof(*slirp) + 63) / 64 * 64);
+	int error;
+
+	if (!slirp)
+		return -ENOMEM;
+	memset(slirp, 0, sizeof(*slirp));
+	slirp->library = library;
+	error = fill_slirp(slirp, host, port, options);
+	if (error)
+		free_slirp(slirp);
+	else
+		*made = slirp;
+	return error;
 }
 
 int ob_user_slirp_open(struct ob_host *host, struct ob_net_port *port,
 		       const struct ob_user_options *options, struct ob_net_backend **backend,
 		       char *error, size_t error_size)
 {
+	const struct ob_slirp_library *library;
 	struct slirp *slirp;
-	int result;
+	int result = ob_slirp_load(&library);
 
-	if (!ob_slirp_load())
-		return -ENOENT;
+	if (result == -ENOENT)
+		return result;
 	/* libslirp makes sockets by itself. */
 	ob_posix_occupy_standard();
-	slirp = new_slirp(host, port, options);
-	if (!slirp) {
-		snprintf(error, error_size, "net user: libslirp cannot start: no memory, or no "
-			 "descriptors are left");
-		return -ENOMEM;
+	if (!result)
+		result = new_slirp(host, port, options, library, &slirp);
+	if (result) {
+		snprintf(error, error_size, "net user: libslirp cannot start: %s",
+			 strerrordesc_np(-result));
+		return result;
 	}
 	result = add_forwards(slirp, &options->forwards, error, error_size);
 	if (!result) {

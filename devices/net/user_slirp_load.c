@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Rootless NAT by libslirp: loads the library. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
+#include "raw.h"
 #include "slirp_api.h"
 
 /* A static program has no dlopen(), and so no libslirp. */
@@ -39,8 +41,26 @@ static void load(void)
 	find(handle, "slirp_add_hostxfwd", &library.add_hostxfwd);
 }
 
-const struct ob_slirp_library *ob_slirp_load(void)
+/* The C library does not tell why it could not open the file. */
+static int check_descriptors(void)
 {
+	int fd = raw_eventfd();
+
+	if (fd < 0)
+		return -errno;
+	raw_close(fd);
+	return 0;
+}
+
+int ob_slirp_load(const struct ob_slirp_library **loaded)
+{
+	int error = check_descriptors();
+
+	if (error)
+		return error;
 	pthread_once(&once, load);
-	return is_loaded ? &library : NULL;
+	if (!is_loaded)
+		return -ENOENT;
+	*loaded = &library;
+	return 0;
 }

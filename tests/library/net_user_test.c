@@ -3,17 +3,19 @@
  * Runs one back-end of devices/net with a tap interface in the place of the kernel:
  *
  *	net_user_test TAP TARGET [forwards=...] [mtu=...] [pcap=FILE] [send=COUNT] [fork=1]
+ *	              [descriptors=COUNT]
  *
  * TAP is "-" for none. TARGET is that of --net user, as in "" or "passt", or "pcap:FILE" for a
  * replay. Prints "ready" and the mtu, or the error. Sends COUNT frames, and prints how many the
  * back-end took; each has its number behind the Ethernet header, and then bytes that the number
- * determines. Ends with standard input.
+ * determines. The back-end may open COUNT descriptors. Ends with standard input.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +82,24 @@ static void fork_once(struct ob_net_backend *backend)
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* Opens a back-end, which may open so many descriptors; without a count, any number. */
+static int open_limited(ob_net_open *open, const char *count, struct port_tap *port,
+			const struct ob_net_request *request, struct ob_net_backend **backend,
+			char *error, size_t size)
+{
+	struct rlimit before, limit;
+	int next = dup(0), result;
+
+	CHECK(next >= 0 && !close(next) && !getrlimit(RLIMIT_NOFILE, &before));
+	limit = before;
+	if (count)
+		limit.rlim_cur = (rlim_t)next + (rlim_t)atol(count);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	result = open(NULL, &port->port, request, backend, error, size);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &before));
+	return result;
+}
+
 int main(int count, char **arguments)
 {
 	static struct port_tap port;
@@ -87,7 +107,7 @@ int main(int count, char **arguments)
 	struct ob_net_backend *backend;
 	struct ob_net_capture *capture = NULL;
 	char error[500] = "";
-	const char *mtu, *pcap;
+	const char *mtu, *pcap, *limit;
 	ob_net_open *open;
 
 	CHECK(count >= 3);
@@ -107,7 +127,8 @@ int main(int count, char **arguments)
 		open = ob_net_replay_open;
 		request.target += 5;
 	}
-	if (open(NULL, &port.port, &request, &backend, error, sizeof(error)))
+	limit = option(arguments + 3, "descriptors");
+	if (open_limited(open, limit, &port, &request, &backend, error, sizeof(error)))
 		return fail(&port, capture, error);
 	CHECK_EQUAL(backend->queues, 1);
 	CHECK_EQUAL(backend->offloads, 0);

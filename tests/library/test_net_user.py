@@ -355,6 +355,12 @@ def test_other_errors(program):
     assert "the host has no such address" in refused(program, "", "forwards=192.0.2.77:8080:80")
 
 
+def test_too_few_descriptors(program):
+    for kind in ("", "slirp"):
+        assert (refused(program, kind, "descriptors=0")
+                == "net user: libslirp cannot start: Too many open files")
+
+
 def test_passt_not_installed(program, work):
     """A passt that is found by a relative entry of PATH is not used."""
     os.symlink("/bin/true", os.path.join(work, "passt"))
