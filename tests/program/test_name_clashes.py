@@ -401,3 +401,30 @@ def test_a_hard_link_to_a_member_that_was_refused(work, kind):
     assert f"link to {LOWER}: that name means another file" in lines[1], str(told)
     assert sorted(good("ls", f"{image}:/old").out.split()) == [UPPER, "right"]
     assert contents(image, "/old", "right") == ["one"]
+
+
+@pytest.mark.parametrize("kind, names", [
+    ("udf", [b"a\xfe", b"a\xff"]), ("hfsplus", [b"a\xfe", b"a\xff", "\U0001f600".encode()])])
+def test_names_that_the_driver_would_change(work, kind, names):
+    """To names with question marks, which may be one name."""
+    tree, archive, image = f"{work}/tree", f"{work}/tree.tar", f"{work}/disk.img"
+    write(f"{tree}/good", "good")
+    for name in names:
+        with open(os.fsencode(tree) + b"/" + name, "wb") as stream:
+            stream.write(name)
+    host.run("tar", "-cf", archive, "-C", tree, ".")
+    if kind == "hfsplus":
+        hfsplus.make(image, 32)
+    else:
+        good("mkfs", kind, image, "--size", "32M")
+    for words in (("cp", "-r", f"{tree}/.", f"{image}:/"), ("tar-in", f"{image}:/", archive)):
+        told = bad(*words, mentions=["has only names in UTF-8"])
+        assert told.err.count("has only names") == len(names), told
+        found = good("ls", f"{image}:/").out
+        assert "good" in found and "?" not in found, found
+    name = os.fsdecode(names[0])
+    for words in (("mkdir", f"{image}:/{name}"), ("touch", f"{image}:/{name}"),
+                  ("ln", "-s", "x", f"{image}:/{name}"),
+                  ("mv", f"{image}:/good", f"{image}:/{name}")):
+        bad(*words, mentions=["has only names in UTF-8"])
+    assert "?" not in good("ls", f"{image}:/").out

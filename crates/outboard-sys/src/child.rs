@@ -4,7 +4,7 @@
 use crate::{end_at_once, Fd};
 use libc::{c_int, c_ulong, pid_t};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -76,6 +76,13 @@ fn close_others(kept: c_int) {
         // descriptors open, which does no harm.
         unsafe { libc::syscall(libc::SYS_close_range, from, to, 0) };
     }
+}
+
+/// In a copy of this process: closes a descriptor of the caller's. Its owner, on the stack of a
+/// function that never goes on in the copy, does not learn of it.
+pub fn close_of_parent(number: RawFd) {
+    // SAFETY: has only a number as its argument; nothing in the copy uses the descriptor.
+    unsafe { libc::close(number) };
 }
 
 fn process_id() -> pid_t {

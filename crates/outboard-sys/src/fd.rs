@@ -8,6 +8,7 @@
 use crate::control::{Control, CONTROL_SIZE};
 use crate::entries::Entries;
 use crate::explained;
+use crate::new_name;
 use crate::system::{pointer, pointer_mut, string, StatFs, System};
 use libc::{c_int, c_long, c_short, c_uint};
 use std::ffi::{CStr, CString};
@@ -64,9 +65,6 @@ impl Drop for Fd {
         }
     }
 }
-
-/// Magic numbers of mounted SMB shares (statfs(2)).
-const SHARES: [i64; 2] = [0xff53_4d42, 0xfe53_4d42];
 
 impl Fd {
     /// Closes it, and tells of an error of writing that only shows now, as on NFS.
@@ -155,6 +153,9 @@ impl Fd {
 
     /// Opens a file. `flags`: `O_*` (`O_CLOEXEC` is added); `mode`: permissions of a new file.
     pub fn open_at(&self, name: &CStr, flags: c_int, mode: u32) -> io::Result<Self> {
+        if flags & libc::O_CREAT != 0 {
+            self.check_new_name(name)?;
+        }
         let flags = (flags | libc::O_CLOEXEC | libc::O_LARGEFILE) as usize;
         // SAFETY: the name is a NUL-terminated string that outlives the call.
         let raw =
@@ -176,6 +177,9 @@ impl Fd {
         resolve: u64,
     ) -> io::Result<Self> {
         let creates = flags & (libc::O_CREAT | libc::O_TMPFILE) != 0;
+        if flags & libc::O_CREAT != 0 {
+            self.check_new_name(path)?;
+        }
         let how = OpenHow {
             flags: (flags | libc::O_CLOEXEC) as u64,
             mode: if creates { u64::from(mode) } else { 0 },
@@ -427,14 +431,24 @@ impl Fd {
         Ok((length > 0).then(|| Entries::new(&buffer[..length])))
     }
 
+    /// An error if the driver of this directory would change the name of a new file.
+    fn check_new_name(&self, name: &CStr) -> io::Result<()> {
+        match self.system.is_host() || new_name::is_kept_everywhere(name) {
+            true => Ok(()),
+            false => new_name::check(self.statfs()?.kind, name),
+        }
+    }
+
     /// `mkdirat(2)`.
     pub fn make_directory_at(&self, name: &CStr, mode: u32) -> io::Result<()> {
+        self.check_new_name(name)?;
         // SAFETY: the name outlives the call.
         unsafe { self.call(libc::SYS_mkdirat, [string(name), mode as usize, 0, 0, 0]) }.map(drop)
     }
 
     /// Makes a device node, FIFO or socket. `mode`: `S_IF*` and permissions.
     pub fn make_node_at(&self, name: &CStr, mode: u32, device: u64) -> io::Result<()> {
+        self.check_new_name(name)?;
         // SAFETY: the name outlives the call.
         unsafe {
             self.call(
@@ -448,6 +462,7 @@ impl Fd {
 
     /// `symlinkat(2)`.
     pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
+        self.check_new_name(name)?;
         let arguments = [string(target), self.raw as usize, string(name), 0, 0, 0];
         // SAFETY: both strings outlive the call.
         unsafe { self.system.call(libc::SYS_symlinkat, arguments) }
@@ -458,8 +473,8 @@ impl Fd {
     /// The kernel's SMB client says EIO where a share cannot have such a file.
     fn explain_share(&self, error: io::Error, what: &str) -> io::Error {
         let is_share = || {
-            let found = self.statfs();
-            found.is_ok_and(|found| SHARES.contains(&(found.kind & 0xffff_ffff)))
+            self.statfs()
+                .is_ok_and(|found| new_name::is_share(found.kind))
         };
         match error.raw_os_error() {
             Some(libc::EIO) if is_share() => {
@@ -496,6 +511,7 @@ impl Fd {
         flags: usize,
     ) -> io::Result<()> {
         self.check_same_system(new_directory)?;
+        new_directory.check_new_name(new_name)?;
         let directory = new_directory.raw as usize;
         let arguments = [string(name), directory, string(new_name), flags, 0];
         // SAFETY: both names outlive the call.
