@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Preloaded into a server: reads of files of BAD_SIZE bytes fail from the offset BAD_FROM on, as
- * on a disk with bad sectors.
+ * Preloaded into a server: reads of files of BAD_SIZE bytes return BAD_RESULT from the offset
+ * BAD_FROM on. -1: EIO, as on a disk with bad sectors; 0: as if the file ended there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,22 +43,24 @@ EXPORT void *dlopen(const char *path, int flags)
 
 EXPORT ssize_t pread(int file, void *buffer, size_t length, off_t offset)
 {
-	return is_bad(file, offset, length) ? -1 : NEXT(pread)(file, buffer, length, offset);
+	return is_bad(file, offset, length) ?
+	       BAD_RESULT : NEXT(pread)(file, buffer, length, offset);
 }
 
 EXPORT ssize_t pread64(int file, void *buffer, size_t length, off64_t offset)
 {
-	return is_bad(file, offset, length) ? -1 : NEXT(pread64)(file, buffer, length, offset);
+	return is_bad(file, offset, length) ?
+	       BAD_RESULT : NEXT(pread64)(file, buffer, length, offset);
 }
 
 EXPORT ssize_t preadv(int file, const struct iovec *parts, int count, off_t offset)
 {
 	return is_bad(file, offset, length_of(parts, count)) ?
-	       -1 : NEXT(preadv)(file, parts, count, offset);
+	       BAD_RESULT : NEXT(preadv)(file, parts, count, offset);
 }
 
 EXPORT ssize_t preadv64(int file, const struct iovec *parts, int count, off64_t offset)
 {
 	return is_bad(file, offset, length_of(parts, count)) ?
-	       -1 : NEXT(preadv64)(file, parts, count, offset);
+	       BAD_RESULT : NEXT(preadv64)(file, parts, count, offset);
 }

@@ -286,3 +286,26 @@ def test_a_file_whose_end_is_lost_is_left_out(work):
     bad("tar-out", f"{image}:/", "-f", archive,
         mentions=("cannot read", "long", f"byte {size - 1}"))
     assert names_in(archive) == ["./", "./good", "./lost+found/", "./spare"]
+
+
+@pytest.mark.needs("mkfs.nilfs2")
+def test_a_nilfs2_whose_last_log_is_damaged(work):
+    """Linux mounts the checkpoint before it, without an error."""
+    image = os.path.join(work, "disk.nilfs2")
+    program.good("mkfs", "nilfs2", image, "--size", "160M")
+    for name in ("first", "second", "last"):
+        with open(os.path.join(work, name), "wb") as stream:
+            stream.write(os.urandom(300_000))
+        program.good("cp", stream.name, f"{image}:/")
+    with open(image, "rb") as stream:
+        superblock = stream.read(2048)[1024:]
+    last, = struct.unpack_from("<Q", superblock, 64)
+    # Behind the first block, the log's summary, are its contents.
+    write_at(image, (last + 1) * 4096 + 100, b"\xff" * 64)
+    why = (f"{image}: damaged: its last log", "invalid segment")
+    for words in (("cp", "-r", f"{image}:/.", os.path.join(work, "copied")),
+                  ("ls", f"{image}:/"), ("tar-out", f"{image}:/")):
+        bad(*words, mentions=why)
+    assert os.path.exists(os.path.join(work, "copied", "first"))
+    assert not os.path.exists(os.path.join(work, "copied", "last"))
+    bad("diff", f"{image}:/", os.path.join(work, "copied"), code=2, mentions=why)

@@ -317,7 +317,8 @@ def test_checks(image):
     found = document(result)
     assert result.code == 4, str(result)
     assert found["check"]["result"] == "errors", str(result)
-    assert found["warnings"], str(result)
+    error, = found["errors"]
+    assert error["kind"] == "damaged" and "-y" in error["message"], str(result)
     assert "file" in found["check"]["output"]
 
 

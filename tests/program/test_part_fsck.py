@@ -405,6 +405,23 @@ def test_fsck_replays_the_log_of_xfs(work):
     host.run("xfs_repair", "-n", image)
 
 
+@pytest.mark.parametrize("option, code", [("-n", 4), ("-a", 8), ("-y", 8)])
+def test_fsck_of_an_image_that_is_cut_off(work, option, code):
+    """Checkers would write where its end was."""
+    image = images.make(f"{work}/x", "ext4", 64)
+    os.truncate(image, 40 * MEGABYTE)
+    before = contents(image)
+    bad("fsck", option, image, code=code, mentions=["cut off", str(64 * MEGABYTE)])
+    assert contents(image) == before and os.path.getsize(image) == 40 * MEGABYTE
+
+
+def test_the_journal_of_another_file_system(work):
+    image = host.sparse_file(f"{work}/journal", 16 * MEGABYTE)
+    host.run("mke2fs", "-q", "-O", "journal_dev", image)
+    bad("ls", f"{image}:/", mentions=["the journal of an ext file system"])
+    bad("fsck", image, code=8, mentions=["the journal of an ext file system"])
+
+
 def test_fsck_of_what_it_cannot_check(work):
     bad("fsck", f"{work}/none", code=8, mentions=["none"])
     images.write_noise(f"{work}/noise", 1)

@@ -15,7 +15,7 @@ use commands::line::usage;
 use commands::Command;
 use outboard::{set_name, Allocator, Fd, Inherited};
 use outboard_sandbox::bounded::print_rest;
-use outboard_sandbox::error::{signal_code, warn, Error, Result};
+use outboard_sandbox::error::{exit_code, set_failure_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use outboard_volume::session::{with_session, Session};
@@ -35,10 +35,10 @@ fn main() -> ExitCode {
     end_at_a_panic();
     // The server of a mount is started as /proc/self/exe, and would be called "exe".
     set_name(NAME);
-    match limits::adapt() {
+    ExitCode::from(match limits::adapt() {
         Ok(()) => run(),
         error => end(error),
-    }
+    })
 }
 
 /// The program ends at a panic, whatever thread it is on: no other thread goes on with half of a
@@ -51,14 +51,15 @@ fn end_at_a_panic() {
     }));
 }
 
-/// Not part of `main`: its frame needs the stack that was asked for.
+/// Returns the exit code. Not part of `main`: its frame needs the stack that was asked for.
 #[inline(never)]
-fn run() -> ExitCode {
+fn run() -> u8 {
     let words = mount_helper::usual(std::env::args_os());
     let arguments = match Arguments::of(&words) {
         Ok(arguments) => arguments,
         Err(other) => return end(show(&other, &words)),
     };
+    set_failure_code(arguments.command.failure_code());
     let mut options = arguments.settings.options();
     if !arguments.command.hands_files_on() {
         options.inherited = Inherited::find();
@@ -86,8 +87,7 @@ fn run() -> ExitCode {
     for note in missing.iter().filter(|_| failed) {
         warn(format!("note: {note}"));
     }
-    // All is written and cleaned up. A shell or a script still has to learn that it was a signal.
-    signal_code().map_or(code, ExitCode::from)
+    exit_code(code)
 }
 
 /// Shows help, the version, or what is wrong with the command line.
@@ -116,13 +116,14 @@ fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
     }
 }
 
-fn end(result: Result<()>) -> ExitCode {
+/// Prints the error, if there is one. Returns the exit code.
+fn end(result: Result<()>) -> u8 {
     print_rest();
     let Err(error) = result else {
-        return ExitCode::SUCCESS;
+        return 0;
     };
     if let Some(message) = error.message() {
         warn(message);
     }
-    ExitCode::from(error.code())
+    error.code()
 }

@@ -8,9 +8,38 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 pub use crate::failure::reason;
 pub use crate::reported::warn;
+
+/// The exit code of a failure.
+static FAILURE_CODE: AtomicU8 = AtomicU8::new(1);
+
+/// From now on failures have this exit code. For commands whose code 1 is no failure: diff(1),
+/// fsck(8).
+pub fn set_failure_code(code: u8) {
+    FAILURE_CODE.store(code, Ordering::Relaxed);
+}
+
+/// Does `work`, in which failures have this exit code.
+pub fn with_failure_code<T>(code: u8, work: impl FnOnce() -> T) -> T {
+    let before = FAILURE_CODE.swap(code, Ordering::Relaxed);
+    let result = work();
+    FAILURE_CODE.store(before, Ordering::Relaxed);
+    result
+}
+
+/// The exit code of a program that fails, or that a signal asked to end.
+pub fn failure_code() -> u8 {
+    exit_code(FAILURE_CODE.load(Ordering::Relaxed))
+}
+
+/// The exit code of a program that ends with `code` unless a signal asked it to end: a shell or a
+/// script has to learn of the signal.
+pub fn exit_code(code: u8) -> u8 {
+    signal_code().unwrap_or(code)
+}
 
 /// Why a command ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,8 +125,10 @@ impl Error {
     pub fn code(&self) -> u8 {
         match self {
             Error::Usage(_) => 2,
-            Error::Interrupted(_) => signal_code().unwrap_or(130),
-            Error::Failed(_) | Error::Known(_) | Error::Told => 1,
+            Error::Interrupted(_) => exit_code(130),
+            Error::Failed(_) | Error::Known(_) | Error::Told => {
+                FAILURE_CODE.load(Ordering::Relaxed)
+            }
             Error::Status(code) => *code,
         }
     }
@@ -211,7 +242,7 @@ fn position_of_name(text: &str, name: &str) -> Option<usize> {
 }
 
 /// The exit code of a program that a signal asked to end; `None` if none did.
-pub fn signal_code() -> Option<u8> {
+fn signal_code() -> Option<u8> {
     let first = outboard::signals::first()?;
     u8::try_from(128 + first).ok()
 }
@@ -287,6 +318,18 @@ mod tests {
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");
+    }
+
+    #[test]
+    fn failures_have_the_code_of_the_command() {
+        let failed = || Error::Failed("bad".to_owned()).code();
+        let codes = with_failure_code(8, || {
+            let codes = [failed(), Error::Told.code(), failure_code()];
+            assert_eq!(Error::Usage("bad".to_owned()).code(), 2);
+            codes
+        });
+        assert_eq!(codes, [8; 3]);
+        assert_eq!([failed(), failure_code()], [1; 2]);
     }
 
     #[test]

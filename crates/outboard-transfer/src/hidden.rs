@@ -6,10 +6,11 @@
 //! | NTFS | streams, reparse points, contents elsewhere | the file's record on the block device |
 //! | HFS+ | compressed contents, resource forks | the catalog on the block device |
 //! | ext4, f2fs, UBIFS | names and links that are encrypted | an attribute of the file |
+//! | 9p | an end that the server says there is, and does not have | a read past the page cache |
 
 use outboard::image::hfsplus::{hidden_forks, HiddenForks};
 use outboard::image::ntfs::{FileTable, HiddenParts};
-use outboard::{explained, DeviceSource, Fd, System};
+use outboard::{errno, explained, file_system_type, DeviceSource, Fd, System};
 use outboard_sandbox::error::reason;
 use outboard_sandbox::format::escaped;
 use std::collections::{BTreeMap, HashMap};
@@ -17,9 +18,8 @@ use std::ffi::CStr;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Kinds of file systems, as statfs(2) returns them.
+/// The kind of NTFS, as statfs(2) returns it.
 const NTFS: i64 = 0x7366_746e;
-const HFSPLUS: i64 = 0x482b;
 /// STATX_ATTR_ENCRYPTED.
 const ENCRYPTED: u64 = 0x800;
 /// Most streams that a message names.
@@ -30,6 +30,8 @@ const DAMAGED: &str = "damaged";
 enum Metadata {
     Ntfs(DeviceSource, FileTable),
     HfsPlus(BTreeMap<u32, HiddenForks>),
+    /// A server of 9p has them.
+    Served,
     /// They cannot be read, for this reason.
     Unreadable(String),
 }
@@ -78,6 +80,8 @@ impl HiddenFinder {
                 }
                 Ok(forks.resource.then(|| "its resource fork".to_owned()))
             }
+            Metadata::Served if is_file => check_end(near, stat.st_size).map(|()| None),
+            Metadata::Served => Ok(None),
             Metadata::Unreadable(why) => Ok(Some(unreadable("metadata", why))),
         }
     }
@@ -90,28 +94,55 @@ impl HiddenFinder {
         }
         drop(known);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let found = match near.statfs()?.kind {
-            kind @ (NTFS | HFSPLUS) => Some(Arc::new(read(near, kind)?)),
+        let found = match file_system_type(near.system(), device)?.as_deref() {
+            Some("9p") => Some(Metadata::Served),
+            Some(kind @ ("ntfs" | "ntfs3" | "hfsplus")) => Some(read(near, kind)?),
             _ => None,
         };
+        let found = found.map(Arc::new);
         known.insert(key, found.clone());
         Ok(found)
     }
 }
 
-fn read(near: &Fd, kind: i64) -> io::Result<Metadata> {
+fn read(near: &Fd, kind: &str) -> io::Result<Metadata> {
     let source = DeviceSource::under(near)?;
     let found = match kind {
-        NTFS => {
-            FileTable::open(&source).map(|found| found.map(|table| Metadata::Ntfs(source, table)))
-        }
-        _ => hidden_forks(&source).map(|found| found.map(Metadata::HfsPlus)),
+        "hfsplus" => hidden_forks(&source).map(|found| found.map(Metadata::HfsPlus)),
+        _ => FileTable::open(&source).map(|found| found.map(|table| Metadata::Ntfs(source, table))),
     };
     Ok(match found {
         Ok(Some(metadata)) => metadata,
         Ok(None) => Metadata::Unreadable(DAMAGED.to_owned()),
         Err(error) => Metadata::Unreadable(reason(&error)),
     })
+}
+
+/// An error if the server has less of a file than it says: Linux's client reads zeros there.
+fn check_end(file: &Fd, size: i64) -> io::Result<()> {
+    let Some(last) = u64::try_from(size)
+        .ok()
+        .and_then(|size| size.checked_sub(1))
+    else {
+        return Ok(());
+    };
+    // Other errors of reading are those of the reads that follow.
+    if file.set_direct(true).is_err() {
+        return Ok(());
+    }
+    let read = file.read_at(&mut [0], last);
+    file.set_direct(false)?;
+    let is_missing = match &read {
+        Ok(length) => *length == 0,
+        Err(error) => errno(error) == Some(libc::ENODATA),
+    };
+    match is_missing {
+        true => Err(io::Error::other(format!(
+            "the server says that it has {size} bytes, and does not have all of them: byte {last} \
+             cannot be read"
+        ))),
+        false => Ok(()),
+    }
 }
 
 fn unreadable(what: &str, why: &str) -> String {

@@ -25,6 +25,9 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
         ));
     }
     let compact = without_zone_gap(text);
+    if is_leap_second(&compact) {
+        return Err(wrong());
+    }
     let moment = match compact.parse::<Timestamp>() {
         Ok(moment) => Some(moment),
         Err(_) => in_utc(&compact),
@@ -33,13 +36,24 @@ pub fn parse_moment(text: &str) -> Result<timespec, String> {
     from_nanoseconds(nanoseconds).ok_or_else(wrong)
 }
 
+/// The text behind the date.
+fn time_of(text: &str) -> &str {
+    text.split_once([' ', 'T', 't'])
+        .map_or("", |(_, time)| time)
+}
+
+/// Whether the second is 60, of which the parser of the library would make 59.
+fn is_leap_second(text: &str) -> bool {
+    let is_sign = |character: char| "+-.,Zz".contains(character);
+    let time = time_of(text).split(is_sign).next().unwrap_or_default();
+    time.replace(':', "").get(4..6) == Some("60")
+}
+
 /// A date and time without an offset, which "UTC" may follow once. The parser of the library would
 /// ignore an offset.
 fn in_utc(text: &str) -> Option<Timestamp> {
     let plain = text.strip_suffix("UTC").unwrap_or(text).trim_end();
-    let time = plain
-        .split_once([' ', 'T', 't'])
-        .map_or("", |(_, time)| time);
+    let time = time_of(plain);
     if time.contains(['+', '-']) {
         return None;
     }
@@ -230,6 +244,9 @@ mod tests {
             "2026-07-01 12:00+02:00UTC",
             "2026-07-01 12:00-05:00UTC",
             "2026-07-01 12:00 CEST",
+            "2016-12-31 23:59:60",
+            "2016-12-31T23:59:60+01:00",
+            "2016-12-31T235960Z",
         ] {
             assert!(parse_moment(bad).is_err(), "{bad}");
         }

@@ -400,7 +400,6 @@ impl Image {
 
     /// Says so if a file system is larger than where it is.
     pub fn truncation(&self, found: &FileSystem) -> Option<String> {
-        let needs = found.probe.as_ref()?.size?;
         let has = match found.partition {
             Some(number) => {
                 let partition = self.partition(number).ok()?;
@@ -409,11 +408,17 @@ impl Image {
             }
             None => self.size(),
         };
-        (needs > has).then(|| {
-            let cut = self.cut();
-            format!("the file system has {needs} bytes, but the image only {has}: {cut}")
-        })
+        let text = missing_end(found.probe.as_ref()?, has)?;
+        Some(format!("{text}: {}", self.cut()))
     }
+}
+
+/// Says so if a file system is larger than the `has` bytes where it is.
+pub fn missing_end(probe: &Probe, has: u64) -> Option<String> {
+    let needs = probe.size.filter(|&needs| needs > has)?;
+    Some(format!(
+        "the file system has {needs} bytes, but the image only {has}"
+    ))
 }
 
 fn cannot_read(shown: &str, error: &io::Error) -> Error {
@@ -435,13 +440,16 @@ fn unrecognised(shown: &str, piece: Option<String>) -> Error {
 }
 
 /// Formats that are to be converted first, and file systems that Linux does not have.
-fn unusable(shown: &str, probe: &Probe) -> Option<String> {
+pub(crate) fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     let kind = probe.kind;
     let convert = |how: String| format!("{shown} is a {kind} file, not a raw disk image: {how}");
     Some(match kind {
         "apfs" => format!(
             "{shown} is APFS, a file system of Apple that Linux has no driver for: read it with \
              apfs-fuse, or copy the files on a Mac"
+        ),
+        "jbd" => format!(
+            "{shown} is the journal of an ext file system on another device: it has no files"
         ),
         "tar" | "cpio" => format!(
             "{shown} is a {kind} archive, not a disk image: {}",

@@ -28,7 +28,7 @@ use crate::limits::kernel_memory;
 use crate::options::Options;
 use crate::snapshots;
 use crate::warnings;
-pub use apart::{apart, start_apart};
+pub use apart::{apart, apart_without, start_apart};
 pub use devices::WantedDevice;
 use disks::OpenDisk;
 use layered::OpenStack;
@@ -45,6 +45,7 @@ use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
 use std::mem::forget;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
@@ -89,6 +90,8 @@ pub struct Session {
     /// A slot is empty once one of its disks was released.
     stacks: Vec<Option<OpenStack>>,
     noted: HashSet<String>,
+    /// A file system was mounted in an older state, which was reported as a failure.
+    is_older: AtomicBool,
     umask: u32,
     style: Style,
     /// The process belongs to a program that is not ours.
@@ -198,6 +201,7 @@ impl Session {
             mounts: Vec::new(),
             stacks: Vec::new(),
             noted: HashSet::new(),
+            is_older: AtomicBool::new(false),
             umask: 0,
             style: Style::default(),
             in_library: false,
@@ -404,6 +408,13 @@ fn finished<T>(
     finish: impl FnOnce(Session) -> Result<()>,
 ) -> Result<T> {
     let done = work(&mut session);
+    let done = match done {
+        // What was compared differs.
+        Ok(_) | Err(Error::Status(1)) if session.is_older.load(Ordering::Relaxed) => {
+            Err(Error::Told)
+        }
+        done => done,
+    };
     if done.is_err() {
         session.note_missing_inodes();
         session.report_silent_servers();

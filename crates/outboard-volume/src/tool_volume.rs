@@ -9,7 +9,7 @@
 use crate::address::ImageName;
 use crate::containers::{check_format_writable, format_of};
 use crate::export::Export;
-use crate::image::Image;
+use crate::image::{unusable, Image};
 use crate::image_file::{cannot_open, cannot_write, check_writable, open_image_file};
 use crate::image_lock::ImageLock;
 use crate::scratch::{PlainPath, Range, Scratch};
@@ -217,6 +217,9 @@ fn check(name: &ImageName, found: Option<Probe>) -> Result<Probe> {
             format!("{shown}: no file system that is known"),
         )
     })?;
+    if let Some(text) = unusable(&shown, &found) {
+        return Err(Error::known(ErrorKind::Unsupported, text));
+    }
     match found.class {
         Class::FileSystem => Ok(found),
         _ => Err(Error::known(

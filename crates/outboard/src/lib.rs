@@ -40,6 +40,7 @@ mod kernel_files;
 mod log;
 mod metadata;
 mod mount;
+mod mount_table;
 mod nbd;
 pub mod net;
 mod path;
@@ -80,12 +81,14 @@ pub use file_systems::component_of;
 #[doc(hidden)]
 pub use kernel::{forget_unused, remembered, Remembered};
 #[doc(hidden)]
+pub use mount_table::file_system_type;
+#[doc(hidden)]
 pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
-    default_memory, end_at_once, end_with_parent, explained, fork, fork_apart, has_no_output,
-    ignore, is_ignored, load_libslirp, log_to_stderr, make_files_private, matches, process_end,
-    receive_fd, send_fd, set_name, signal_child, signal_group, tolerating_no_memory, Allocator,
-    BtrfsKey, Child, Control, Entries, Fd, FileHandle, Inherited, PathFd, RawEntry, SecretFile,
-    StandardNumbers, System, CONTROL_SIZE,
+    close_of_parent, default_memory, end_at_once, end_with_parent, explained, fork, fork_apart,
+    has_no_output, ignore, is_ignored, load_libslirp, log_to_stderr, make_files_private, matches,
+    process_end, receive_fd, send_fd, set_name, signal_child, signal_group, tolerating_no_memory,
+    Allocator, BtrfsKey, Child, Control, Entries, Fd, FileHandle, Inherited, PathFd, RawEntry,
+    SecretFile, StandardNumbers, System, CONTROL_SIZE,
 };

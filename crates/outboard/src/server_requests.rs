@@ -3,6 +3,7 @@
 //! limit for an answer while a connection exists.
 
 use crate::kernel_files::{read_text, write_text};
+use crate::mount_table::device_at;
 use crate::{Fd, System};
 use outboard_sys::libc;
 use std::ffi::CString;
@@ -10,8 +11,6 @@ use std::io;
 
 /// The file in which the kernel counts requests.
 const COUNTS: &std::ffi::CStr = c"/proc/self/mountstats";
-/// The file in which the kernel shows the device numbers of mounts.
-const MOUNTS: &std::ffi::CStr = c"/proc/self/mountinfo";
 /// Places of the numbers of sent and answered messages, behind the name of the transport.
 const SENT: usize = 5;
 const ANSWERED: usize = 6;
@@ -70,20 +69,10 @@ impl ServerRequests {
             let root = Fd::working_directory(&self.system).open_at(&self.directory, flags, 0)?;
             return root.shut_down_file_system();
         }
-        let text = read_text(&self.system, MOUNTS)?;
-        let device = device_of(&text, &self.directory.to_string_lossy());
+        let device = device_at(&self.system, &self.directory.to_string_lossy())?;
         let device = device.ok_or(io::ErrorKind::NotFound)?;
         write_text(&self.system, &format!("/sys/fs/nfs/{device}/shutdown"), "1")
     }
-}
-
-/// The device number of the mount at a directory, in the text of mountinfo.
-fn device_of<'a>(text: &'a str, directory: &str) -> Option<&'a str> {
-    let mut mounts = text.lines().map(|line| line.split(' ').skip(2));
-    // The newest mount is the last one.
-    mounts
-        .rfind(|words| words.clone().nth(2) == Some(directory))?
-        .next()
 }
 
 /// The counts in the text of mountstats for the mount at a directory.
@@ -130,16 +119,5 @@ device 10.0.2.2:/f mounted on /mnt/12 with fstype nfs4 statvers=1.1
         assert_eq!(counts("/mnt/12"), of(12, 11));
         assert_eq!(counts("/"), None);
         assert_eq!(counts("/mnt"), None);
-    }
-
-    #[test]
-    fn the_device_of_a_mount_is_found() {
-        let text = "21 1 0:2 / / rw - rootfs rootfs rw\n\
-            36 21 0:40 / /mnt/1 rw,noatime - nfs4 10.0.2.2:/e rw,vers=4.2\n\
-            37 21 0:41 / /mnt/12 rw,noatime - nfs4 10.0.2.2:/mnt/1 rw,vers=4.2\n";
-        assert_eq!(device_of(text, "/mnt/1"), Some("0:40"));
-        assert_eq!(device_of(text, "/mnt/12"), Some("0:41"));
-        assert_eq!(device_of(text, "/mnt"), None);
-        assert_eq!(device_of("21 1", "/mnt"), None);
     }
 }

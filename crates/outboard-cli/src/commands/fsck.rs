@@ -5,11 +5,12 @@ use crate::commands::uses_image;
 use crate::output::Output;
 use crate::record::Bytes;
 use clap::Args;
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::reported::report;
 use outboard_sandbox::tool::{Call, Tool, ToolFile};
 use outboard_volume::address::ImageName;
+use outboard_volume::image::missing_end;
 use outboard_volume::image_lock::ImageLock;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::tool_volume::{find_format, Fate, ToolVolume};
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 const GOOD: u8 = 0;
 const MENDED: u8 = 1;
 const BAD: u8 = 4;
-const FAILED: u8 = 8;
+pub const FAILED: u8 = 8;
 
 /// Check and repair a file system
 ///
@@ -258,14 +259,7 @@ fn word(code: u8) -> &'static str {
 }
 
 pub fn run(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Result<()> {
-    let code = match check(options, session, output) {
-        Ok(code) => code,
-        Err(error) => {
-            report(error.into_failure()?);
-            FAILED
-        }
-    };
-    match code {
+    match check(options, session, output)? {
         GOOD => Ok(()),
         code => Err(Error::Status(code)),
     }
@@ -300,6 +294,7 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
         )
     })?;
     let shown = volume.shown();
+    let is_cut = find_cut(&volume, mode)?;
     let is_json = output.is_json();
     let (code, text, all_shown) = volume.work(mode != Mode::Look, |file| {
         let call = checker
@@ -316,6 +311,7 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
         Ok((fate, (code, text, all_shown)))
     })?;
     all_shown?;
+    let code = if is_cut { BAD } else { code };
     let check = Check {
         volume: Bytes::new("volume", name.operand()),
         kind,
@@ -324,10 +320,36 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
         output: text,
     };
     output.json_member("check", &check)?;
-    if code & BAD != 0 {
-        warn(next_step(&volume, mode));
+    let left = match check.result {
+        "errors" if !is_cut => Some((ErrorKind::Damaged, next_step(&volume, mode))),
+        "failed" => {
+            let text = format!("cannot check {shown}: {} failed", check.checker);
+            Some((ErrorKind::Other, text))
+        }
+        _ => None,
+    };
+    if let Some((kind, text)) = left {
+        report(Failure::new(kind, text).with_path(name.operand()));
     }
     Ok(code)
+}
+
+/// Whether the volume lacks the end of its file system, which is reported. An error if a checker
+/// would change it: checkers write where the end was, and make the image longer.
+fn find_cut(volume: &ToolVolume, mode: Mode) -> Result<bool> {
+    let Some(text) = missing_end(&volume.probe, volume.range.size) else {
+        return Ok(false);
+    };
+    let text = format!(
+        "{}: {text}: it is cut off, and can only be checked (-n)",
+        volume.shown()
+    );
+    let failure = Failure::new(ErrorKind::Incomplete, text).with_path(volume.name.operand());
+    match mode {
+        Mode::Look => report(failure),
+        _ => return Err(failure.into()),
+    }
+    Ok(true)
 }
 
 /// Mounts the file system, and so replays its journal. The image stays locked.

@@ -59,7 +59,7 @@ mod verbose;
 use crate::output::{JsonLayout, Output};
 use clap::{Args, Subcommand};
 use invocation::Invocation;
-use outboard_sandbox::error::{Error, Result};
+use outboard_sandbox::error::{with_failure_code, Error, Result};
 use outboard_sandbox::format::escaped;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::{ImageName, Place};
@@ -358,6 +358,28 @@ impl Command {
     /// mount.
     pub fn hands_files_on(&self) -> bool {
         matches!(self, Command::Mount(mount) if mount.options.role == mount::MountRole::Keeper)
+    }
+
+    /// The exit code of its failures.
+    pub fn failure_code(&self) -> u8 {
+        match self {
+            Command::Diff(_) => diff::FAILED,
+            Command::Fsck(_) => fsck::FAILED,
+            _ => 1,
+        }
+    }
+
+    /// Runs the command as a line of others.
+    pub fn run_line(&self, session: &mut Session) -> Result<()> {
+        with_failure_code(self.failure_code(), || {
+            let mut output = self.output()?;
+            let done = self.run(session, &mut output);
+            let ended = output.end(done);
+            ended.map_err(|error| match error {
+                Error::Told => Error::Status(error.code()),
+                other => other,
+            })
+        })
     }
 
     /// Its output, before it begins.

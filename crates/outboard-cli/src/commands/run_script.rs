@@ -169,9 +169,7 @@ fn run_lines(
         let words = split(line)?;
         if !words.is_empty() {
             if let Some(command) = understand(words, Arguments::command())? {
-                let mut output = command.output()?;
-                let done = command.run(session, &mut output);
-                output.end(done)?;
+                command.run_line(session)?;
             }
         }
         Ok(ControlFlow::Continue(()))

@@ -2,7 +2,7 @@
 //! The lines of `--json`, as docs/json.md describes them and docs/json-schema.json defines them.
 
 use crate::record::Bytes;
-use outboard_sandbox::error::{signal_code, Error, Result};
+use outboard_sandbox::error::{exit_code, Error, Result};
 use outboard_sandbox::reported::{take_reports, Kept, Reported, Reports};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
@@ -101,8 +101,8 @@ impl LastLine {
     fn new(result: &Result<()>, kept: Kept) -> Self {
         let Reports { first, more } = kept.failures;
         let last = result.as_ref().err();
-        // As the program ends: after a signal, with its code.
-        let exit_code = signal_code().unwrap_or(last.map_or(0, Error::code));
+        // As the program ends.
+        let exit_code = exit_code(last.map_or(0, Error::code));
         let errors = first.into_iter().map(ErrorRecord::from);
         Self {
             head: None,

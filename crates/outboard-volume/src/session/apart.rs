@@ -4,11 +4,13 @@
 //! command does, works with the kernel.
 
 use super::{in_session, Session};
+use outboard::close_of_parent;
 use outboard_sandbox::apart::Apart;
 use outboard_sandbox::error::Result;
 use outboard_sandbox::HostAccess;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
+use std::os::fd::RawFd;
 
 /// Runs `work` in a session of a copy of this process, which has `access` to the host and no more.
 /// Its writes are on stable storage when this returns. Do not trust the result: an image may have
@@ -21,13 +23,33 @@ pub fn apart<T: Serialize + DeserializeOwned>(
     start_apart(session, access, work)?.finish()
 }
 
+/// As [`apart`]. The copy does not have these descriptors of the caller's functions.
+pub fn apart_without<T: Serialize + DeserializeOwned>(
+    session: &mut Session,
+    access: &HostAccess,
+    closed: &[RawFd],
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    start(session, access, closed, work)?.finish()
+}
+
 /// As [`apart`], without waiting for the end.
 pub fn start_apart<T: Serialize>(
     session: &mut Session,
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<Apart> {
+    start(session, access, &[], work)
+}
+
+fn start<T: Serialize>(
+    session: &mut Session,
+    access: &HostAccess,
+    closed: &[RawFd],
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<Apart> {
     Apart::start(session.umask(), |interrupt| {
+        closed.iter().copied().for_each(close_of_parent);
         let obedient = |session: &mut Session| {
             // Images were opened before; that may have taken a while.
             interrupt.check()?;

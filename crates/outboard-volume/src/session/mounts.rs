@@ -5,7 +5,7 @@ use super::disks::OpenDisk;
 use super::remote::ServerState;
 use super::Session;
 use crate::address::ImageName;
-use crate::image::{FileSystem, Image};
+use crate::image::{unusable, FileSystem, Image};
 use crate::remote::{is_remote, Remote};
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
@@ -68,11 +68,9 @@ impl MountedDevice {
         !self.mount.is_read_only()
     }
 
-    /// Whether its server did not answer in time.
+    /// Whether its server owes an answer for too long.
     pub(super) fn is_late(&self) -> bool {
-        self.server
-            .as_ref()
-            .is_some_and(|server| server.is_late(&[]))
+        self.server.as_ref().is_some_and(ServerState::is_late)
     }
 
     /// Returns what was lost.
@@ -282,7 +280,10 @@ impl Session {
     ) -> Result<Mount> {
         let kind = match (&self.options.kind, probed) {
             (Some(kind), _) => kind.clone(),
-            (None, Some(found)) => found.kind.to_owned(),
+            (None, Some(found)) => match unusable(shown, found) {
+                Some(text) => return Err(Error::known(ErrorKind::Unsupported, text)),
+                None => found.kind.to_owned(),
+            },
             (None, None) => {
                 return Err(Error::known(
                     ErrorKind::NotAFileSystem,
@@ -314,6 +315,7 @@ impl Session {
             let state = unclean.map_or(State::Unknown, |found| found.state);
             self.explain(shown, &kind, &error, position, state, cut())
         })?;
+        self.report_older_state(shown, position);
         if mount.journal_ignored() {
             warn(format!(
                 "{shown}: not left well, and opened without replaying its journal: what was \

@@ -5,7 +5,7 @@
 //! loads libslirp if that connects the kernel. After the boot and before
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
-use super::watch::{IsLate, IsWaiting, ServerWatch};
+use super::watch::{IsWaiting, Lateness, ServerWatch};
 use crate::destination::{Overwrite, UsedFiles};
 use crate::options::Options;
 use crate::remote::{Protocol, Remote};
@@ -18,7 +18,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time limit of a request to a server, if the user sets none.
@@ -220,13 +220,17 @@ impl Network {
     }
 
     /// Watches the requests of a mount. `None`: there is no kernel yet.
-    pub(super) fn watch(&self, name: &str, requests: ServerRequests) -> Option<IsLate> {
+    pub(super) fn watch(&self, name: &str, requests: ServerRequests) -> Option<Arc<Lateness>> {
         let watch = self.watch.as_ref();
         watch.map(|watch| watch.add(name.to_owned(), requests))
     }
 
     /// The same for a share.
-    pub(super) fn watch_share(&self, name: &str, requests: ServerRequests) -> Option<IsLate> {
+    pub(super) fn watch_share(
+        &self,
+        name: &str,
+        requests: ServerRequests,
+    ) -> Option<Arc<Lateness>> {
         let watch = self.watch.as_ref();
         watch.map(|watch| watch.add_share(name.to_owned(), requests))
     }

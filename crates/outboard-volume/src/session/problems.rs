@@ -18,6 +18,7 @@ use outboard_sandbox::reported::report;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 /// The kernel's log message (block/blk-mq.c) about a disk without room on the host, before the
 /// disk's name.
@@ -25,6 +26,9 @@ const NO_ROOM: &str = "critical space allocation error, dev ";
 /// The kernel's message (drivers/block/nbd.c) about a request that was not answered in time, behind
 /// the disk's name.
 const NBD_LATE: &str = ": Connection timed out";
+/// The message of nilfs2 (fs/nilfs2/recovery.c) about a log that it leaves out, behind the disk's
+/// name: it mounts an older checkpoint.
+const LEFT_OUT: &str = "): invalid segment: ";
 /// With this many free bytes, missing inodes and not missing space are the reason. XFS counts free
 /// inodes by the space left for them.
 const MUCH_ROOM: u64 = 1 << 20;
@@ -75,6 +79,22 @@ impl Session {
         }
     }
 
+    /// Reports a mount, which began at this position of the log, that shows an older state of its
+    /// file system than the last one. The command goes on, and ends as failed.
+    pub(super) fn report_older_state(&self, shown: &str, position: usize) {
+        let lines = self.messages_since(position);
+        if !lines.iter().any(|line| line.contains(LEFT_OUT)) {
+            return;
+        }
+        let text = format!(
+            "{shown}: damaged: its last log cannot be read, so files are as an earlier checkpoint \
+             has them; newer ones are missing"
+        );
+        let failure = Failure::new(ErrorKind::Damaged, text).with_path(shown.as_bytes().to_vec());
+        report(failure.with_kernel(self.kernel_lines(position)));
+        self.is_older.store(true, Ordering::Relaxed);
+    }
+
     /// Reports servers that have not answered in time: the errors of files only say that reading or
     /// writing failed.
     pub(super) fn report_silent_servers(&self) {
@@ -86,7 +106,7 @@ impl Session {
         let lines = self.log.since(self.booted, Level::Notice);
         let mounts = self.mounts.iter().flatten().filter(|mounted| {
             let mut server = mounted.server.iter();
-            server.any(|server| server.is_late(&lines))
+            server.any(|server| server.was_late(&lines))
         });
         let disks = self.disks.iter().flatten().filter(|open| {
             let message = format!("{}{}", open.disk.name(), NBD_LATE);

@@ -5,7 +5,7 @@ use super::disks::OpenDisk;
 use super::mounts::{MountSource, MountedDevice};
 use super::network::Network;
 use super::relay::Relay;
-use super::watch::IsLate;
+use super::watch::Lateness;
 use super::Session;
 use crate::address::ImageName;
 use crate::containers::Content;
@@ -20,7 +20,6 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -185,17 +184,25 @@ impl RemoteMount {
 pub(super) enum ServerState {
     Relayed(Relay),
     /// The kernel's message says so, or the watch, if there is one.
-    Logged(String, Option<IsLate>),
+    Logged(String, Option<Arc<Lateness>>),
 }
 
 impl ServerState {
-    /// `lines`: the kernel's log.
-    pub(super) fn is_late(&self, lines: &[String]) -> bool {
+    /// Whether it owes an answer for too long now.
+    pub(super) fn is_late(&self) -> bool {
+        match self {
+            Self::Relayed(relay) => relay.is_late(),
+            Self::Logged(_, watched) => watched.as_ref().is_some_and(|late| late.is_late()),
+        }
+    }
+
+    /// Whether it did at any time. `lines`: the kernel's log.
+    pub(super) fn was_late(&self, lines: &[String]) -> bool {
         match self {
             Self::Relayed(relay) => relay.is_late(),
             Self::Logged(message, watched) => {
-                let is_late = watched.as_ref().map(|late| late.load(Ordering::Relaxed));
-                is_late == Some(true) || lines.iter().any(|line| line.contains(message))
+                watched.as_ref().is_some_and(|late| late.was_late())
+                    || lines.iter().any(|line| line.contains(message))
             }
         }
     }

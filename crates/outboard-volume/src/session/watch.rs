@@ -20,6 +20,7 @@
 //! program uses the mount, its server may come and go.
 
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
+use outboard_sandbox::error::failure_code;
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::report;
@@ -46,8 +47,29 @@ const PATIENCE_OF_CALLS: Duration = Duration::from_secs(30);
 /// How much longer than three limits a mount may take: it makes several requests.
 const PATIENCE_OF_MOUNT: Duration = Duration::from_secs(60);
 
-/// Whether the server of a mount did not answer in time.
-pub(super) type IsLate = Arc<AtomicBool>;
+/// Whether the server of a mount answers in time.
+#[derive(Debug, Default)]
+pub(super) struct Lateness {
+    is_late: AtomicBool,
+    was_late: AtomicBool,
+}
+
+impl Lateness {
+    fn set(&self, is_late: bool) {
+        self.is_late.store(is_late, Ordering::Relaxed);
+        self.was_late.fetch_or(is_late, Ordering::Relaxed);
+    }
+
+    /// Whether it owes an answer for too long now.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Whether it did at any time: the reason of errors.
+    pub(super) fn was_late(&self) -> bool {
+        self.was_late.load(Ordering::Relaxed)
+    }
+}
 
 /// Whether a call waits for the servers now.
 pub(super) type IsWaiting = Box<dyn Fn() -> bool + Send>;
@@ -102,7 +124,7 @@ impl Look<'_> {
             // Its error would be about the same server. The images are unmounted then.
             let _ = self.kernel.clone().halt();
         }
-        end_at_once(1)
+        end_at_once(failure_code().into())
     }
 }
 
@@ -113,7 +135,7 @@ struct WatchedRequests {
     counts: RequestCounts,
     sent: Instant,
     answered: Instant,
-    is_late: IsLate,
+    lateness: Arc<Lateness>,
     /// No answer has come since the server was late.
     is_silent: bool,
     /// Messages that will have no answer: their requests were ended.
@@ -129,7 +151,7 @@ impl WatchedRequests {
             counts: RequestCounts::default(),
             sent: now,
             answered: now,
-            is_late: IsLate::default(),
+            lateness: Arc::default(),
             is_silent: false,
             lost: 0,
         }
@@ -146,6 +168,7 @@ impl WatchedRequests {
         }
         if counts.answered != self.counts.answered {
             self.is_silent = false;
+            self.lateness.set(false);
         }
         if !self.is_silent && (counts.answered != self.counts.answered || open == self.lost) {
             self.answered = now;
@@ -155,6 +178,7 @@ impl WatchedRequests {
         self.is_silent |= waits(self.answered, limit) && waits(self.sent, limit.min(REST));
         let end = self.is_silent && !is_new;
         if end {
+            self.lateness.set(true);
             self.lost = open;
         }
         end
@@ -166,7 +190,6 @@ impl WatchedRequests {
             return false;
         };
         if self.take(counts, Instant::now(), look.limit) {
-            self.is_late.store(true, Ordering::Relaxed);
             self.requests.abort();
         }
         if self.is_silent {
@@ -182,7 +205,7 @@ struct WatchedShare {
     requests: ServerRequests,
     oldest: Option<u64>,
     answered: Instant,
-    is_late: IsLate,
+    lateness: Arc<Lateness>,
 }
 
 impl WatchedShare {
@@ -201,7 +224,7 @@ impl WatchedShare {
             return;
         };
         let owed = self.take(state, Instant::now());
-        self.is_late.store(owed >= look.limit, Ordering::Relaxed);
+        self.lateness.set(owed >= look.limit);
         look.act(&self.name, owed, &self.requests);
     }
 }
@@ -330,24 +353,24 @@ impl ServerWatch {
     }
 
     /// Watches the requests of a mount.
-    pub(super) fn add(&self, name: String, requests: ServerRequests) -> IsLate {
+    pub(super) fn add(&self, name: String, requests: ServerRequests) -> Arc<Lateness> {
         let new = WatchedRequests::new(name, requests);
-        let is_late = Arc::clone(&new.is_late);
+        let lateness = Arc::clone(&new.lateness);
         locked(&self.watched.mounts).push(new);
-        is_late
+        lateness
     }
 
     /// Watches the requests to a share.
-    pub(super) fn add_share(&self, name: String, requests: ServerRequests) -> IsLate {
-        let is_late = IsLate::default();
+    pub(super) fn add_share(&self, name: String, requests: ServerRequests) -> Arc<Lateness> {
+        let lateness = Arc::<Lateness>::default();
         locked(&self.watched.shares).push(WatchedShare {
             name,
             requests,
             oldest: None,
             answered: Instant::now(),
-            is_late: Arc::clone(&is_late),
+            lateness: Arc::clone(&lateness),
         });
-        is_late
+        lateness
     }
 
     /// The rest is written to the servers now, which takes as long as a request may.
@@ -397,6 +420,7 @@ mod tests {
     fn a_server_is_late_when_it_owes_answers() {
         let kernel = Kernel::builder().boot().unwrap();
         let mut watched = WatchedRequests::new(String::new(), ServerRequests::of_nothing(&kernel));
+        let lateness = Arc::clone(&watched.lateness);
         let start = Instant::now();
         let mut at = |seconds, sent, answered| {
             let counts = RequestCounts { sent, answered };
@@ -406,10 +430,13 @@ mod tests {
         assert!(!at(100, 5, 5), "it owes nothing");
         assert!(!at(101, 6, 5));
         assert!(!at(129, 6, 5));
+        assert!(!lateness.is_late());
         assert!(at(131, 6, 5));
+        assert!(lateness.is_late());
         assert!(!at(132, 7, 5), "it may answer again");
         assert!(at(133, 7, 5), "a new request is late, too");
         assert!(!at(134, 8, 6), "it answers again");
+        assert!(!lateness.is_late() && lateness.was_late());
         assert!(!at(300, 8, 6), "it owes nothing: two requests were ended");
         assert!(!at(301, 9, 6));
         assert!(!at(325, 10, 6), "a request was just sent");

@@ -43,10 +43,12 @@ pub fn same_contents(comparison: &Comparison, pair: &FilePair, buffers: &mut Com
     }
 }
 
-fn open(pair: &FilePair, index: usize) -> OfOne<Fd> {
+fn open(comparison: &Comparison, pair: &FilePair, index: usize) -> OfOne<Fd> {
     let flags = libc::O_RDONLY | libc::O_NONBLOCK;
     let opened = pair.files[index].open(flags).and_then(|file| {
-        claimed_size::check(&file, file.stat()?.st_size.max(0) as u64)?;
+        let stat = file.stat()?;
+        claimed_size::check(&file, stat.st_size.max(0) as u64)?;
+        comparison.hidden.find(&file, &stat)?;
         Ok(file)
     });
     opened.map_err(|error| (index, error))
@@ -62,7 +64,7 @@ fn first_difference(
     pair: &FilePair,
     buffers: &mut [Vec<u8>; 2],
 ) -> OfOne<Option<u64>> {
-    let files = [open(pair, 0)?, open(pair, 1)?];
+    let files = [open(comparison, pair, 0)?, open(comparison, pair, 1)?];
     let mut offset = 0;
     while !comparison.interrupt.asked() {
         let data = files.each_ref().map(|file| next_data(file, offset));

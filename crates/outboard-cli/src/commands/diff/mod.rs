@@ -20,12 +20,17 @@ use outboard_sandbox::failure::Failure;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::reported::{report, Reported};
 use outboard_sandbox::HostAccess;
+use outboard_transfer::hidden::HiddenFinder;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
+
+/// Exit codes of diff(1).
+const DIFFERENT: u8 = 1;
+pub const FAILED: u8 = 2;
 
 /// Compare two trees of files: names, types, modes, owners, attributes, contents
 ///
@@ -105,6 +110,7 @@ struct Comparison<'a> {
     options: &'a DiffArgs,
     sides: [Side; 2],
     findings: Findings,
+    hidden: HiddenFinder,
     interrupt: Interrupt,
 }
 
@@ -128,17 +134,6 @@ impl DiffArgs {
 }
 
 pub fn run(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
-    // An error that prevents the comparison ends with 2, whatever code it has elsewhere.
-    match compare(options, session, output) {
-        Err(error @ (Error::Failed(_) | Error::Known(_))) => {
-            report(error.into_failure()?);
-            Err(Error::Status(2))
-        }
-        other => other,
-    }
-}
-
-fn compare(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let places = [Place::find(&options.left), Place::find(&options.right)];
@@ -149,6 +144,7 @@ fn compare(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Re
         options,
         sides: [side(session, left, first)?, side(session, right, second)?],
         findings: Findings::default(),
+        hidden: HiddenFinder::default(),
         interrupt,
     };
     walk::run(&comparison, session.vcpus());
@@ -186,9 +182,9 @@ fn tell(comparison: Comparison, output: &mut Output) -> Result<()> {
     match (troubles.is_empty(), same) {
         (false, _) => {
             troubles.into_iter().for_each(report);
-            Err(Error::Status(2))
+            Err(Error::Told)
         }
-        (true, false) => Err(Error::Status(1)),
+        (true, false) => Err(Error::Status(DIFFERENT)),
         (true, true) => Ok(()),
     }
 }

@@ -162,10 +162,9 @@ impl<'a> Prompt<'a> {
                         .to_owned(),
                 ));
             }
-            let mut output = command.output()?;
-            let done = command.run(self.session, &mut output);
+            let done = command.run_line(self.session);
             print_rest();
-            output.end(done)?;
+            done?;
         }
         Ok(())
     }
