@@ -9,7 +9,7 @@ use outboard_sandbox::error::{reason, Error, Result};
 use outboard_sandbox::failure::{ErrorKind, Failure};
 use std::fs::Permissions;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -76,6 +76,11 @@ impl Scratch {
     /// Where the file is.
     pub fn path(&self) -> &Path {
         self.file.path()
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     /// Its private directory.

@@ -11,9 +11,10 @@ use outboard_transfer::operand::is_directory;
 use outboard_transfer::report::Loss;
 use outboard_transfer::tar::input::{count, Member};
 use outboard_transfer::walk::{Entry, Step};
-use outboard_volume::session::{apart, Session};
+use outboard_volume::session::{apart_without, Session};
 use std::collections::HashSet;
 use std::ffi::CString;
+use std::os::fd::RawFd;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
@@ -98,18 +99,20 @@ impl TreeSize {
         self.bytes += file_bytes(stat, storing.holes) + attribute_bytes(entry, storing);
     }
 
-    /// Counts what is in a tar archive, in a process that can read that and do nothing else.
+    /// Counts what is in a tar archive, in a process that can read that and do nothing else: it
+    /// does not have the descriptors `closed`.
     pub fn of_tar(
         session: &mut Session,
         archive: &SourceArchive,
         storing: Storing,
+        closed: &[RawFd],
     ) -> Result<Self> {
         let access = HostAccess {
             reads: vec![archive.path().to_owned()],
             parses: true,
             ..HostAccess::default()
         };
-        let (files, bytes) = apart(session, &access, |session| {
+        let (files, bytes) = apart_without(session, &access, closed, |session| {
             let room = |member: &Member| {
                 let parts = member.map.parts.iter();
                 let data = parts.map(|(_, length)| length.div_ceil(BLOCK) * BLOCK);

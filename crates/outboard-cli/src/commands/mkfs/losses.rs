@@ -23,9 +23,9 @@ const OF_LAYERS: [&[u8]; 5] = [
     b"whiteouts",
 ];
 
-/// Reports the attributes of the tree that the tool drops, and the times that it changes. The tool
-/// has reported files that cannot be read. `newest`: later times become this one. Returns whether
-/// all is kept that is more than metadata.
+/// Reports the attributes of the tree that the tool drops, and the times and owners it changes.
+/// The tool has reported files that cannot be read. `newest`: later times become this one. Returns
+/// whether all is kept that is more than metadata.
 pub fn tell(
     top: &Path,
     maker: &FileSystemMaker,
@@ -37,6 +37,7 @@ pub fn tell(
         if let Step::Found(entry) = step {
             note(&entry, maker, &report);
             note_time(&entry, maker, newest, &report);
+            note_owner(&entry, maker, &report);
         }
         Ok(())
     })?;
@@ -73,6 +74,28 @@ fn note_time(entry: &Entry, maker: &FileSystemMaker, newest: Option<i64>, report
     if wanted.is_ok_and(|time| !maker.times.contains(&time)) {
         report.lose(Loss::Times, || entry.shown());
     }
+}
+
+/// Another owner is a loss; of a file that runs with the rights of its owner it is a failure.
+fn note_owner(entry: &Entry, maker: &FileSystemMaker, report: &Report) {
+    let [user, group] = maker.owners;
+    let Ok(stat) = entry.stat() else { return };
+    if stat.st_uid <= user && stat.st_gid <= group {
+        return;
+    }
+    if stat.st_mode & libc::S_IFMT != libc::S_IFREG
+        || stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0
+    {
+        return report.lose(Loss::Owner, || entry.shown());
+    }
+    let text = format!(
+        "cannot keep the owner of {}, which runs with the rights of its owner: {} has users up to \
+         {user} and groups up to {group}",
+        entry.shown(),
+        maker.kind
+    );
+    let failure = Failure::new(ErrorKind::Unsupported, text);
+    report.fail(failure.with_path(entry.path.to_vec()));
 }
 
 /// Whether an overlay that has the file in a layer differs without this attribute.

@@ -26,6 +26,7 @@ use outboard_volume::session::{apart, Session};
 use outboard_volume::uuid;
 use std::cell::RefCell;
 use std::ffi::OsString;
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -51,6 +52,8 @@ pub(super) struct Making<'a> {
     shown: String,
     /// The image or volume, as the user would write it.
     operand: Vec<u8>,
+    /// The descriptor of the image that the new one replaces.
+    pub(super) replaced: Option<RawFd>,
     /// What the tool printed on standard error in its last run.
     remarks: RefCell<Vec<String>>,
 }
@@ -112,6 +115,7 @@ impl<'a> Making<'a> {
             sector,
             shown: name.shown(),
             operand: name.operand(),
+            replaced: None,
             remarks: RefCell::default(),
         };
         making.choose_words()?;
@@ -279,19 +283,24 @@ impl<'a> Making<'a> {
                     "{}: {} is too small for the contents: give a larger --size, or --fit{}",
                     self.shown,
                     size_text(size),
-                    self.advice_on_inodes(session, size)?
+                    self.advice_on_inodes(session, scratch, size)?
                 ),
             )),
         }
     }
 
     /// Advice where the bytes would fit: the number of inodes was too small.
-    fn advice_on_inodes(&self, session: &mut Session, size: u64) -> Result<String> {
+    fn advice_on_inodes(
+        &self,
+        session: &mut Session,
+        scratch: &Scratch,
+        size: u64,
+    ) -> Result<String> {
         let source = self.source.as_ref().filter(|_| self.maker.is_ext());
         let Some(source) = source.filter(|source| source.can_be_read_again()) else {
             return Ok(String::new());
         };
-        let content = source.content(session, Storing::by(self.maker))?;
+        let content = source.content(session, Storing::by(self.maker), &self.images(scratch))?;
         Ok(match content.bytes < size / 2 {
             true => format!(
                 "; its bytes would fit, but it has {} files, which need as many inodes: -- {}",
@@ -302,6 +311,12 @@ impl<'a> Making<'a> {
         })
     }
 
+    /// Descriptors of the new image and of the one that it replaces.
+    fn images(&self, scratch: &Scratch) -> Vec<RawFd> {
+        let new = [scratch.descriptor()];
+        self.replaced.into_iter().chain(new).collect()
+    }
+
     fn make_to_fit(&self, session: &mut Session, scratch: &Scratch) -> Result<Copied> {
         let storing = Storing {
             // How much of a file is holes depends on the host, but the image must not.
@@ -309,7 +324,7 @@ impl<'a> Making<'a> {
             ..Storing::by(self.maker)
         };
         let content = match &self.source {
-            Some(source) => source.content(session, storing)?,
+            Some(source) => source.content(session, storing, &self.images(scratch))?,
             None => TreeSize::default(),
         };
         let words = match self.maker.is_ext() {

@@ -35,6 +35,7 @@ use outboard_volume::scratch::PlainPath;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use target::{find_target, finish, lock_existing};
@@ -159,13 +160,19 @@ impl ContentSource {
         }
     }
 
-    /// How much is in it, as a type stores it.
-    fn content(&self, session: &mut Session, storing: Storing) -> Result<TreeSize> {
+    /// How much is in it, as a type stores it. `closed`: descriptors that the reader of an archive
+    /// must not have.
+    fn content(
+        &self,
+        session: &mut Session,
+        storing: Storing,
+        closed: &[RawFd],
+    ) -> Result<TreeSize> {
         match self {
             Self::Directory(path) => {
                 TreeSize::of_directory(path, storing, session.catch_interrupts())
             }
-            Self::Tar(archive) => TreeSize::of_tar(session, archive, storing),
+            Self::Tar(archive) => TreeSize::of_tar(session, archive, storing, closed),
         }
     }
 
@@ -204,12 +211,13 @@ pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     check::check_inputs(options, session, &name)?;
     let interrupt = session.catch_interrupts();
     // Kept to the end: nobody moves partitions meanwhile.
-    let _lock = lock_existing(session, &name)?;
+    let lock = lock_existing(session, &name)?;
     let target = find_target(options, session, &name);
     let (target, has) = target.map_err(|error| error.about(name.operand()))?;
     let mut making = Making::new(options, maker, &name, target.sector())?;
     let wish = making.wish(&target, has)?;
     making.keep_source(wish, &interrupt)?;
+    making.replaced = lock.as_ref().map(|lock| lock.file().raw());
     let scratch = target.scratch()?;
     let private = scratch.path().display().to_string();
     let mut make = || {
