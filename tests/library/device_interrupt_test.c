@@ -182,7 +182,7 @@ static void test_disabled(const char *image, const char *module)
 	check_served(0, 1);
 	CHECK_EQUAL(mock_counts(host)->pin_interrupts, 2);
 
-	/* The line is low again when the driver enables the interrupt: no handler runs. */
+	/* The line is idle again when the driver enables the interrupt: no handler runs. */
 	control(0, "enabled", "0");
 	pin_event(&bus.devices[0], 0);
 	check_served(0, 1);
