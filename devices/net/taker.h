@@ -25,7 +25,8 @@
  *   TAKER_LOOKS	TAKER_NOBODY	leave, as above		the same one, after its last look
  *
  * In TAKER_LOOKS nobody else can go on: a frame may be half copied. So the platform lets no handler
- * of the program interrupt a look (virtio.c). A debugger that stops the thread stops the queue.
+ * of the program interrupt a look (hypercall/posix/virtio.c). A debugger that stops the thread
+ * stops the queue.
  *
  * All changes are sequentially consistent. The functions neither block nor call the host. With
  * OB_CHECKS, which DEBUG=1 and tests define, a change that is no row ends the process.

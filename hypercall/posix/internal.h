@@ -180,10 +180,12 @@ void ob_posix_origin_renew(void);
  */
 int ob_posix_snapshot_request(struct ob_host *host, int directory, const char *name,
 			      const char *key);
-/* snapshot/request.c, thread.c: forget, in a fork()ed child, what the parent was doing. */
+/* Forgets, in a fork()ed child, what the parent was doing. */
 void ob_posix_snapshot_forked(struct ob_host *host);
 /* No snapshot is wanted, until ob_posix_snapshot_request. */
 void ob_posix_snapshot_reset(struct ob_host *host);
+
+/* thread.c: forgets, in a fork()ed child, the parent's threads. */
 void ob_posix_threads_forked(struct ob_host *host);
 
 /* thread.c: the hook for the end of adopted threads. */

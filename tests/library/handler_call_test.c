@@ -4,7 +4,7 @@
  *
  * A handler that interrupts a call gets -EDEADLK, whatever the thread does for the kernel:
  *
- *   alone    it is blocked in a read, and watches the idle vCPU (it is lent: core/switch.c)
+ *   alone    it is blocked in a read, and watches the idle vCPU (it is lent: core/idle.c)
  *   called   the same while another thread calls all the time, and takes that vCPU
  *   moments  it sleeps and computes by turns: it is lent, parked, evicted, or on its way in
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's functions for lib/: boot, the system call gate, halt, disks, components,
- * virtio devices, the host's sockets. Only lib/ includes this header. Programs use
- * outboard/outboard.h.
+ * The kernel's functions for lib/, or for a program that makes the upcalls itself: boot, the system
+ * call gate, halt, disks, components, virtio devices, the host's sockets. Programs that use lib/
+ * include outboard/outboard.h.
  *
  * Errors are negative Linux errno values.
  */

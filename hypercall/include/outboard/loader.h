@@ -2,7 +2,8 @@
 /*
  * How any host loads a kernel image (tables.h): checks it, puts it into memory, relocates it, calls
  * its entry point, and makes its data new after a halt. hypercall/loader/ has the functions. They
- * need no C library but memcmp(). The host has the file's bytes, and makes memory by two functions.
+ * need no C library but what compilers call: memcmp(), memcpy(), memmove() and memset(). The host
+ * has the file's bytes, and makes memory by two functions.
  *
  *   check -> the host chooses `distance` -> load -> enter -> ... halt -> check -> renew -> ...
  *

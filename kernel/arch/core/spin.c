@@ -26,7 +26,7 @@
 #include "spin.h"
 #include "vcpu.h"
 
-/* Turns of cpu_relax() before one host_thread_yield(). */
+/* Turns of cpu_relax() before one ob_host_thread_yield(). */
 #define OB_SPINS 128
 
 /* Looks at a lock before the thread yields, and the most pauses before one look. */
