@@ -6,6 +6,7 @@
  *   tap.c	a tap interface of the host
  *   hub.c	an Ethernet segment in shared memory
  *   user.c	rootless NAT, by passt or libslirp
+ *   replay.c	frames of a capture file
  *   pcap.c	writes the frames that pass into a file, in front of any other back-end
  *   segment.c	cuts frames for a receiver that takes no large ones, and finishes checksums
  *
@@ -65,7 +66,7 @@ struct ob_net_backend_operations {
 	 */
 	int (*transmit)(struct ob_net_backend *backend, unsigned int queue,
 			const struct iovec *pieces, int count);
-	/* After the last frame of a batch: wakes whoever receives. May be NULL. */
+	/* After the last frame of a batch: wakes the receiver. May be NULL. */
 	void (*transmit_end)(struct ob_net_backend *backend, unsigned int queue);
 	/*
 	 * The kernel's driver has accepted these bits VIRTIO_NET_F_*, a subset of `offloads`, and

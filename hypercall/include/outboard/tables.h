@@ -114,7 +114,7 @@
 	member(group, snapshot_end)	\
 	member(group, ram_renew)
 
-/* Without it: -ENOSYS, drivers get no interrupts. */
+/* Without it: -ENOSYS, there are no interrupts for messages and pins. */
 #define OB_HOST_INTERRUPTS(member, group)\
 	member(group, interrupt_open)	\
 	member(group, interrupt_close)	\

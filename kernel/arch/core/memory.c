@@ -2,8 +2,8 @@
 /*
  * RAM at boot, and how pages are handed to vmalloc.
  *
- * The kernel starts with little and grows (grow.c). The array of struct page
- * is not taken from RAM: its region is filled by the host as it is touched.
+ * The kernel starts with little and grows (grow.c). The array of struct page takes nothing from
+ * RAM: the kernel commits a part of the array's region when it adds memory.
  */
 #include <linux/gfp.h>
 #include <linux/export.h>

@@ -6,9 +6,9 @@
  * decides for each new socket whose it is.
  *
  * A vCPU never waits in the host. A thread that would wait sleeps in the kernel, and has the host
- * watch the socket once. The host's event comes by an interrupt, and is told to the socket's users
- * in a softirq, as TCP tells them: by the callbacks of struct sock, which wake threads, epoll and
- * workers of the kernel. While a thread has locked the sock, its events wait for the release.
+ * watch the socket once. The host's event comes by an interrupt. A softirq passes it to the users
+ * of the socket as TCP does: by the callbacks of struct sock, which wake threads, epoll and workers
+ * of the kernel. While a thread has locked the sock, its events wait for the release.
  */
 #include <linux/interrupt.h>
 #include <linux/module.h>

@@ -5,8 +5,8 @@
  * Linux's driver reads the state by a worker: after its probe, and after the device reports a
  * change. An interface that goes down cancels that work, and for ever: one that goes down at once
  * after its first up has no carrier when it comes up again (virtnet_close() and virtnet_open() of
- * drivers/net/virtio_net.c). So each time that an interface comes up, the driver is told that the
- * state may have changed.
+ * drivers/net/virtio_net.c). So each time that an interface comes up, this file reports a change
+ * of the state to the driver.
  */
 #include <linux/init.h>
 #include <linux/netdevice.h>
