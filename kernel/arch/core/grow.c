@@ -28,6 +28,7 @@
 #include <linux/wait.h>
 #include <linux/writeback.h>
 #include <asm/host.h>
+#include "dma.h"
 #include "machine.h"
 #include "memory.h"
 
@@ -216,13 +217,19 @@ static bool ob_can_recycle(gfp_t gfp, int order)
 	       (ob_always_recycles || !ob_files_are_read_again());
 }
 
+/* Memory that comes now does not belong to ZONE_DMA32. */
+static bool ob_grows_in_vain(enum zone_type highest)
+{
+	return highest < ZONE_NORMAL && max_pfn >= PHYS_PFN(ob_dma_low_end());
+}
+
 /* Dodge wakeup_kswapd: memory grows before Linux takes pages back that may be wanted again. */
 void __real_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest);
 
 void __wrap_wakeup_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	if (!ob_can_grow() || ob_can_recycle(gfp, order))
+	if (!ob_can_grow() || ob_can_recycle(gfp, order) || ob_grows_in_vain(highest))
 		__real_wakeup_kswapd(zone, gfp, order, highest);
 	else if (ob_is_low(zone, gfp, order, highest))
 		ob_grow_request();

@@ -245,23 +245,29 @@ static int check_list(const struct memory *memory)
 	return 0;
 }
 
-/* Whatever Linux's allocator has at hand, the device gets what its mask covers. */
-static int check_coherent(struct device *device, unsigned int bits)
+#define BLOCKS 1024
+#define BLOCK (8 * PAGE_SIZE)
+
+/*
+ * Whatever Linux's allocator has at hand, the device gets what its mask covers. All BLOCKS are more
+ * than the memory at boot: RAM has to grow for the device.
+ */
+static int check_coherent(struct device *device, unsigned int bits, int wanted)
 {
-	static void *memory[64];
-	static dma_addr_t bus[64];
+	static void *memory[BLOCKS];
+	static dma_addr_t bus[BLOCKS];
 	bool above = false;
 	int i, count = 0;
 
-	for (i = 0; i < 64; i++) {
-		memory[i] = dma_alloc_coherent(device, 2 * PAGE_SIZE, &bus[i], GFP_KERNEL);
+	for (i = 0; i < wanted; i++) {
+		memory[i] = dma_alloc_coherent(device, BLOCK, &bus[i], GFP_KERNEL);
 		count += !!memory[i];
-		above |= memory[i] && bus[i] + 2 * PAGE_SIZE - 1 > DMA_BIT_MASK(bits);
+		above |= memory[i] && bus[i] + BLOCK - 1 > DMA_BIT_MASK(bits);
 	}
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < wanted; i++)
 		if (memory[i])
-			dma_free_coherent(device, 2 * PAGE_SIZE, memory[i], bus[i]);
-	EXPECT(count == 64 && !above);
+			dma_free_coherent(device, BLOCK, memory[i], bus[i]);
+	EXPECT(count == wanted && !above);
 	return 0;
 }
 
@@ -274,7 +280,7 @@ static int check_narrow_mask(const struct memory *memory)
 	bus = dma_map_page(memory->device, memory->high[0], 0, PAGE_SIZE, DMA_TO_DEVICE);
 	EXPECT(bus != DMA_MAPPING_ERROR && bus + PAGE_SIZE - 1 <= DMA_BIT_MASK(29));
 	dma_unmap_page(memory->device, bus, PAGE_SIZE, DMA_TO_DEVICE);
-	return check_coherent(memory->device, 29);
+	return check_coherent(memory->device, 29, 64);
 }
 
 /* Takes memory until it has the pages, and gives back what is below 4 GB. */
@@ -300,6 +306,22 @@ static int find_high(struct memory *memory)
 	return 0;
 }
 
+/* RAM that grows is of no use to those who want memory below 4 GB, and have used it up. */
+static int check_no_growth(void)
+{
+	struct zone *normal = &NODE_DATA(0)->node_zones[ZONE_NORMAL];
+	unsigned long before = normal->present_pages;
+	struct page *page, *next;
+	LIST_HEAD(taken);
+
+	while ((page = alloc_page(GFP_KERNEL | GFP_DMA32 | __GFP_NORETRY | __GFP_NOWARN)))
+		list_add(&page->lru, &taken);
+	list_for_each_entry_safe(page, next, &taken, lru)
+		__free_page(page);
+	EXPECT(normal->present_pages == before);
+	return 0;
+}
+
 static int check_memory(struct memory *memory)
 {
 	struct device *device = memory->device;
@@ -318,7 +340,7 @@ static int check_memory(struct memory *memory)
 	EXPECT(memory->coherent);
 	error = check_to_device(memory, memory->high[0]) ?:
 		check_from_device(memory, memory->high[1]) ?: check_many(memory) ?:
-		check_list(memory) ?: check_coherent(device, 32);
+		check_list(memory) ?: check_coherent(device, 32, 64) ?: check_no_growth();
 	dma_free_coherent(device, PAGE_SIZE, memory->coherent, memory->coherent_bus);
 	return error ?: check_narrow_mask(memory);
 }
@@ -354,7 +376,7 @@ static int check_covered(struct pci_dev *device)
 	EXPECT(!dma_mapping_error(&device->dev, bus));
 	dma_unmap_page(&device->dev, bus, PAGE_SIZE, DMA_TO_DEVICE);
 	__free_page(page);
-	return check_coherent(&device->dev, bits);
+	return check_coherent(&device->dev, bits, BLOCKS);
 }
 
 static int result = -ENODEV;
