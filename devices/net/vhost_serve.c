@@ -210,7 +210,7 @@ static void forked_child(void)
 
 static void install_fork_hook(void)
 {
-	fork_hook_error = pthread_atfork(NULL, NULL, forked_child);
+	fork_hook_error = ob_fork_owners_hook(forked_child);
 }
 
 static void link_server(struct ob_net_server *s)

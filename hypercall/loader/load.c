@@ -124,12 +124,12 @@ int ob_loader_enter(struct ob_loader *loader, const struct ob_hypercalls *table,
 		    struct ob_host *host, int64_t thread_block)
 {
 	ob_image_entry *entry = (ob_image_entry *)(loader->header->e_entry + loader->distance);
-	const char *reason = "its tables do not fit to those of this host";
+	const char *reason = NULL;
 
 	loader->upcalls = entry(table, host, thread_block, &reason);
 	if (loader->upcalls && loader->upcalls->size >= LEAST_UPCALLS)
 		return 0;
-	ob_loader_refuse(loader, reason);
+	ob_loader_refuse(loader, reason ?: "its tables do not fit to those of this host");
 	return -ENOEXEC;
 }
 

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <time.h>
 
 #include "fork_owner.h"
 #include "raw.h"
@@ -39,37 +38,61 @@ void ob_fork_owner_remove(struct ob_fork_owner *owner)
 
 /* Held by a thread that closes, and by one that forks. */
 static pthread_mutex_t closing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Forks of this thread: a signal handler may fork in the middle of one. */
+static __thread int forks;
 static __thread bool is_held;
 
 /*
- * The two wait for each other a second at most. They may never come: a signal handler forks and has
- * interrupted its own thread, or a hook of the program waits for what the other thread holds.
+ * The two wait for each other a second at most. They may never come: a signal handler closes or
+ * forks and has interrupted its own thread, or a hook of the program waits for what the other
+ * thread holds. No function that waits for a time is used: those are cancellation points, or
+ * unknown to the thread sanitizer.
  */
 static bool lock_closing(void)
 {
-	struct timespec end;
+	int left;
 
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec++;
-	return !pthread_mutex_clocklock(&closing, CLOCK_MONOTONIC, &end);
+	for (left = 1000; left && pthread_mutex_trylock(&closing); left--)
+		raw_poll(NULL, 0, 1);
+	return left;
 }
 
-void ob_fork_owners_hold(void)
+static void hold(void)
 {
-	is_held = lock_closing();
+	if (!forks++)
+		is_held = lock_closing();
 }
 
-void ob_fork_owners_go_on(void)
+static void go_on(void)
 {
+	/* In the child of a handler's fork, the handler's own fork was the last one. */
+	if (!forks || --forks)
+		return;
 	if (is_held)
 		pthread_mutex_unlock(&closing);
 	is_held = false;
+}
+
+static pthread_once_t hooks_once = PTHREAD_ONCE_INIT;
+static int hooks_error;
+
+static void install_hooks(void)
+{
+	hooks_error = pthread_atfork(hold, go_on, NULL);
+}
+
+int ob_fork_owners_hook(void (*child)(void))
+{
+	pthread_once(&hooks_once, install_hooks);
+	return hooks_error ?: pthread_atfork(NULL, NULL, child);
 }
 
 void ob_fork_owners_close(void)
 {
 	pthread_mutex_init(&mutex, NULL);
 	pthread_mutex_init(&closing, NULL);
+	forks = 0;
 	is_held = false;
 	for (struct ob_fork_owner *owner = first; owner; owner = owner->next)
 		owner->close(owner);
@@ -78,7 +101,7 @@ void ob_fork_owners_close(void)
 
 void ob_fork_owner_drop(int *fd)
 {
-	bool locked = lock_closing();
+	bool locked = !forks && lock_closing();
 	int closed = __atomic_exchange_n(fd, -1, __ATOMIC_SEQ_CST);
 
 	if (closed >= 0)

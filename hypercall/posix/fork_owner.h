@@ -20,9 +20,11 @@ struct ob_fork_owner {
 void ob_fork_owner_add(struct ob_fork_owner *owner, void (*close)(struct ob_fork_owner *owner));
 void ob_fork_owner_remove(struct ob_fork_owner *owner);
 
-/* Before a fork: waits for closings under way, and holds others back until the second call. */
-void ob_fork_owners_hold(void);
-void ob_fork_owners_go_on(void);
+/*
+ * Has each child of a fork call a function, which calls ob_fork_owners_close(). From now on a fork
+ * waits for closings under way, and holds others back. Returns 0, or an errno value.
+ */
+int ob_fork_owners_hook(void (*child)(void));
 
 /* In the child: closes all descriptors, and drops the owners. */
 void ob_fork_owners_close(void);

@@ -57,7 +57,7 @@ void ob_platform_forget_parent(void)
 
 static void fork_hook_install(void)
 {
-	fork_hook_error = pthread_atfork(ob_fork_owners_hold, ob_fork_owners_go_on, forked_child);
+	fork_hook_error = ob_fork_owners_hook(forked_child);
 	ob_posix_origin_make();
 }
 

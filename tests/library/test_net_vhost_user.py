@@ -385,6 +385,7 @@ def test_the_link_follows_the_back_end(work, one, wrong, reason):
 
 def test_a_message_that_nobody_has_asked_for(work, one):
     with back_end_of(work) as (back_end, description), watched(one, description) as process:
+        wait_until(lambda: back_end.seen.count("SET_VRING_ENABLE") == 2, "the queues run")
         back_end.connection.sendall(b"x")
         assert "the back-end sent a message unasked" in until(process, "vhost-user")
         wait_until(lambda: back_end.seen.count("SET_VRING_ENABLE") == 4, "the queues run again")
