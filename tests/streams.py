@@ -180,7 +180,15 @@ def first_line(failure: str) -> str:
     """The line of a failure that says what is wrong: pytest marks it with an E."""
     lines = [line.strip() for line in failure.splitlines()[1:] if line.strip()]
     marked = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")]
-    return (marked or lines or ["no text"])[0][:200]
+    return (marked or lines or ["no text"])[0]
+
+
+def without_directories(text: str, repository: str) -> str:
+    """Absolute paths become names of files: a tracked file tells nothing of the machine. The path
+    of the repository may have blanks.
+    """
+    text = text.replace(repository, "")
+    return re.sub(r"(?<![\w.:/])/(?:[^\s/'\"]+/)+", "", text)
 
 
 class Unsteady:
@@ -188,6 +196,7 @@ class Unsteady:
 
     def __init__(self, chosen):
         self.path, self.commit = f"{chosen.tests}/unsteady.txt", chosen.commit or "no commit"
+        self.repository = os.path.dirname(chosen.tests)
         self.rows = []
         if os.path.exists(self.path):
             with open(self.path, encoding="utf-8") as stream:
@@ -198,7 +207,8 @@ class Unsteady:
 
     def add(self, identity: str, failure: str):
         today = datetime.datetime.now(datetime.timezone.utc).date()
-        self.rows.append(f"{identity}: {today}, {self.commit}: {first_line(failure)}\n")
+        reason = without_directories(first_line(failure), self.repository)
+        self.rows.append(f"{identity}: {today}, {self.commit}: {reason[:200]}\n")
         with open(self.path, "w", encoding="utf-8") as stream:
             stream.write(UNSTEADY_HEAD + "".join(sorted(self.rows)))
 

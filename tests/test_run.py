@@ -231,13 +231,16 @@ def unsteady_rows(repository) -> list:
 
 
 def test_an_unsteady_test_gets_a_row(repository):
-    """With date, commit and reason. The row alone is no change of a tracked file."""
-    repository.write_tests("test_more.py", STEADY, UNSTEADY)
+    """With date, commit and reason, and no path of the machine. The row alone is no change of a
+    tracked file.
+    """
+    reason = "f'the first time: {__file__} /other/disk.img'"
+    repository.write_tests("test_more.py", STEADY, UNSTEADY.replace("'the first time'", reason))
     repository.commit()
     assert failed_parts(repository.run(good=True)) == []
     (row,) = unsteady_rows(repository)
     assert re.fullmatch(r"test_more\.py::test_unsteady: \d{4}-\d\d-\d\d, [0-9a-f]{7,}: "
-                        r"AssertionError: the first time", row), row
+                        r"AssertionError: the first time: test_more\.py disk\.img", row), row
 
 
 def test_unsteady_for_the_second_time(repository):
