@@ -105,7 +105,7 @@ struct ob_net_backend {
 	uint32_t queues;
 };
 
-/* What the program asks for: outboard/platform_host.h has the strings' grammar. */
+/* The interface that the program asks for: outboard/platform_host.h has the strings' grammar. */
 struct ob_net_request {
 	const char *target;		/* after the colon, as "tap0" in "tap:tap0"; "" if none */
 	uint32_t mtu;			/* 0: not given */

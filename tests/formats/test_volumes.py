@@ -21,7 +21,7 @@ from support.images import MEGABYTE
 from support.json_output import document
 from support.program import bad, good, run
 
-# What is printed of arrays that lack a member.
+# The program prints this of arrays that lack a member.
 DEGRADED = ("is degraded",)
 pytestmark = [pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest"),
               pytest.mark.timeout(1800)]

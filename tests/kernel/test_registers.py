@@ -29,7 +29,7 @@ OTHER_REGISTER = re.compile(r"%[xyz]mm\d|%mm\d|%st\b|%k[0-7]\b|\tf(?!s\b)[a-z]+|
 
 
 class Code:
-    """What each function of an ELF file does: the functions that it names, and its sins."""
+    """For each function of an ELF file: the functions that it names, and its sins."""
 
     def __init__(self, path: str):
         self.calls, self.indirect, self.registers = {}, set(), set()

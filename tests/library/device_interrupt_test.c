@@ -131,7 +131,7 @@ static void test_edge(const char *image, const char *module)
 		pin_event(&bus.devices[0], 1);
 		check_served(0, i);
 	}
-	/* What comes while the driver has disabled its interrupt arrives later. */
+	/* An event that comes while the driver has disabled its interrupt arrives later. */
 	control(0, "enabled", "0");
 	pin_event(&bus.devices[0], 1);
 	check_served(0, 3);

@@ -78,19 +78,25 @@ def test_writing(protocol, kind, work):
         program.bad(*options, "--timeout", SECONDS, "cp", data, f"{name}:/new", mentions=[name])
 
 
+def ended_by_a_signal(*words) -> bytes:
+    """Returns the messages of a command that waits for its server, and ends by one SIGTERM."""
+    with subprocess.Popen(program.command(*words), stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE) as waiting:
+        try:
+            processes.wait_until_it_waits(waiting.pid, signal.SIGTERM)
+            waiting.send_signal(signal.SIGTERM)
+            _, told = waiting.communicate(timeout=300)
+        finally:
+            waiting.kill()
+    assert waiting.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), told
+    return told
+
+
 @pytest.mark.parametrize("protocol", ["nfs", "smb", "9p", "nbd"])
 def test_one_signal_ends_the_wait(protocol, work):
     """Long before the limit of a request."""
     with bad_server(protocol, "silent", work) as (name, options):
-        words = program.command(*options, "--timeout", 3600, "cat", f"{name}:/large")
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as reader:
-            try:
-                processes.wait_until_it_waits(reader.pid, signal.SIGTERM)
-                reader.send_signal(signal.SIGTERM)
-                _, told = reader.communicate(timeout=300)
-            finally:
-                reader.kill()
-    assert reader.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), told
+        told = ended_by_a_signal(*options, "--timeout", 3600, "cat", f"{name}:/large")
     assert b"has not answered" not in told, told
 
 
@@ -183,15 +189,7 @@ def test_an_image_beside_a_silent_server(protocol, is_source, image, work):
 @pytest.mark.parametrize("protocol", ["nfs", "9p"])
 def test_one_signal_ends_the_wait_beside_an_image(protocol, image, work):
     with bad_server(protocol, "silent", work) as (name, options):
-        words = program.command(*options, "--timeout", 3600, "cp", f"{name}:/large", f"{image}:/")
-        with subprocess.Popen(words, stderr=subprocess.PIPE) as copy:
-            try:
-                processes.wait_until_it_waits(copy.pid, signal.SIGTERM)
-                copy.send_signal(signal.SIGTERM)
-                _, told = copy.communicate(timeout=300)
-            finally:
-                copy.kill()
-    assert copy.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), told
+        ended_by_a_signal(*options, "--timeout", 3600, "cp", f"{name}:/large", f"{image}:/")
     check_image(image)
 
 

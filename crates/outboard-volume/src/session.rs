@@ -409,7 +409,7 @@ fn finished<T>(
 ) -> Result<T> {
     let done = work(&mut session);
     let done = match done {
-        // What was compared differs.
+        // Status 1: a comparison found differences.
         Ok(_) | Err(Error::Status(1)) if session.is_older.load(Ordering::Relaxed) => {
             Err(Error::Told)
         }

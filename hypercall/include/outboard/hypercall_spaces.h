@@ -5,7 +5,7 @@
  *
  * A space is an address space of user code, apart from the kernel's own. Its addresses are 0 to
  * ob_info.space_end - 1, and all its memory is RAM. The platform chooses that end. The kernel's
- * TASK_SIZE, random addresses and MAP_32BIT follow it. What lies above belongs to the platform:
+ * TASK_SIZE, random addresses and MAP_32BIT follow it. Addresses above belong to the platform:
  * user code can neither read nor write there anything that the kernel or the platform relies on.
  *
  * The kernel's page tables are the truth, and a space is a cache of them. The kernel shows a page

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What any host has for a program that loads kernels: a handle for each kernel, start and stop, the
- * bytes of an image and memory for it, receivers of panics and of the log. The kernel calls none of
- * this. A platform for the kernel alone needs neither this header nor platform_host.h, which has
- * what only a host with files, processes and sockets can offer: its program makes the upcalls
- * itself (docs/porting.md).
+ * Any host has these things for a program that loads kernels: a handle for each kernel, start and
+ * stop, the bytes of an image and memory for it, receivers of panics and of the log. The kernel
+ * calls none of this. A platform for the kernel alone needs neither this header nor
+ * platform_host.h, which is for hosts with files, processes and sockets: the program of such a
+ * platform makes the upcalls itself (docs/porting.md).
  *
  * Rules for all functions, unless one says otherwise: any thread may call; a call may block; calls
  * that concern one kernel or image come from one thread at a time. Errors are negative Linux errno

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What lib/ asks of a host with files, processes and sockets, besides platform.h: forked children,
- * threads, limits, files of images, snapshots, components, disks that the program serves, network
- * interfaces, locks, the log's file. Only a platform that carries all of lib/ has this header's
- * functions; those of a feature that it lacks fail. The rules of platform.h hold.
+ * lib/ asks a host with files, processes and sockets for these things, besides platform.h: forked
+ * children, threads, limits, files of images, snapshots, components, disks that the program serves,
+ * network interfaces, locks, the log's file. Only a platform that carries all of lib/ has this
+ * header's functions; those of a feature that it lacks fail. The rules of platform.h hold.
  */
 #ifndef OUTBOARD_PLATFORM_HOST_H
 #define OUTBOARD_PLATFORM_HOST_H
@@ -14,13 +14,14 @@
 
 /*
  * Asks the host now for what a sandboxed process may not ask for. Optional, before
- * ob_platform_start. Takes some tenths of a millisecond. What the host refuses is not used.
+ * ob_platform_start. Takes some tenths of a millisecond. The platform does without the things that
+ * the host refuses.
  */
 void ob_platform_prepare(struct ob_host *host);
 
 /*
- * True in a child of a fork that has run no hook of fork(), as one of _Fork() or clone(2). What its
- * parent had of the platform is of no use, and its calls of kernels fail.
+ * True in a child of a fork that has run no hook of fork(), as one of _Fork() or clone(2). The
+ * parent's things of the platform are of no use to it, and its calls of kernels fail.
  */
 bool ob_platform_is_copy(void);
 
@@ -97,7 +98,7 @@ void ob_platform_image_reopen(const char *path, struct ob_platform_file *file);
 
 /* ---- snapshots ---------------------------------------------------------- */
 
-/* What a snapshot depends on besides the host: the kernel, and what it boots with. */
+/* A snapshot depends on these things besides the host: the kernel, and its parameters. */
 struct ob_platform_kernel {
 	uint64_t address;		/* of the image */
 	bool placed;			/* ob_platform_image_reserve found the kernel's own place */
@@ -115,7 +116,7 @@ bool ob_platform_snapshot_use(struct ob_host *host, const char *directory,
 			      const struct ob_platform_kernel *kernel);
 /* After booting. */
 void ob_platform_snapshot_done(struct ob_host *host);
-/* What became of the snapshot, in one line. Any threads, also at once. */
+/* Returns the fate of the snapshot, in one line. Any threads, also at once. */
 const char *ob_platform_snapshot_status(struct ob_host *host);
 
 /* ---- components --------------------------------------------------------- */

@@ -45,7 +45,7 @@ static const char *const ob_region_names[OB_REGIONS] = {
 
 static struct ob_range ob_reserved[OB_REGIONS];
 
-/* What is wrong with a region of the host's. NULL: it is as hypercall.h demands. */
+/* Returns the fault of a region of the host's. NULL: it is as hypercall.h demands. */
 static const char *ob_region_fault(u64 address, u64 size)
 {
 	const struct ob_range *other;

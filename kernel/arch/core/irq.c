@@ -193,7 +193,7 @@ static int ob_irq_open(u32 interrupt, unsigned int count)
 	return error;
 }
 
-/* PCI's MSI has powers of two. What is above `count` is closed again. */
+/* PCI's MSI has powers of two. The kernel closes those above `count` again. */
 static int ob_irq_alloc(struct irq_domain *domain, unsigned int irq, unsigned int count, void *info)
 {
 	unsigned int i, opened = roundup_pow_of_two(count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What user code sees of an mm: a cache of its page tables (V12). */
+/* A space shows user code an mm: it is a cache of the page tables (V12). */
 #ifndef OUTBOARD_CORE_SPACE_H
 #define OUTBOARD_CORE_SPACE_H
 

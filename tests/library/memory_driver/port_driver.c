@@ -63,7 +63,7 @@ static int check_mapped_writes(u8 __iomem *mapped)
 	return 0;
 }
 
-/* What one form writes, another one reads. */
+/* Each form of access reads the values that another form has written. */
 static int check_strings(u8 __iomem *mapped)
 {
 	unsigned long port = base + PORT_QUEUE;
