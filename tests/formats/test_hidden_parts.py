@@ -120,6 +120,11 @@ def test_forks_of_hfsplus(work):
                   ("tar-out", f"{image}:/")):
         bad(*hfsplus, *words, mentions=("compressed its contents", "compressedfile"))
     assert not os.path.exists(f"{work}/compressedfile")
+    for size in (0, 5):
+        os.truncate(f"{tree}/compressedfile", size)
+        result = bad(*hfsplus, "diff", f"{image}:/", tree, "--ignore", "modes,owners", code=2,
+                     mentions=("compressed its contents", "compressedfile"))
+        assert "size" not in result.out, result
     good(*hfsplus, "cp", f"{image}:/plainfile", work)
     result = good(*hfsplus, "cp", "-a", f"{image}:/forkedfile", work, notes=LOSSES)
     assert "forkedfile (its resource fork)" in result.err

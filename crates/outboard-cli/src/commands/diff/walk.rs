@@ -133,16 +133,21 @@ impl Comparer<'_> {
             self.attributes(path, [&files[0].1, &files[1].1]);
         }
         match types[0] {
-            libc::S_IFREG if left.st_size != right.st_size => {
-                self.compare(path, [left, right], |stat| {
-                    ComparedValue::Size(stat.st_size)
-                });
-            }
-            libc::S_IFREG if left.st_size > 0 => {
+            libc::S_IFREG if left.st_size == right.st_size && left.st_size > 0 => {
                 self.queue.give(FilePair {
                     files: files.map(|(_, file)| file),
                     path: path.to_vec(),
                 });
+            }
+            libc::S_IFREG => {
+                // A size means nothing if the contents are hidden: Linux shows 0 for compressed
+                // files of HFS+.
+                let find = |index: usize| self.check_hidden(&files[index].1, &files[index].0);
+                if both(comparison, path, find).is_some() {
+                    self.compare(path, [left, right], |stat| {
+                        ComparedValue::Size(stat.st_size)
+                    });
+                }
             }
             libc::S_IFLNK => self.targets(path, [&files[0].1, &files[1].1]),
             libc::S_IFBLK | libc::S_IFCHR => {
@@ -153,6 +158,15 @@ impl Comparer<'_> {
             _ => {}
         }
         types[0] == libc::S_IFDIR
+    }
+
+    /// An error if the contents of a regular file are hidden. A file that cannot be opened passes:
+    /// the caller compares only its size.
+    fn check_hidden(&self, file: &PathFd, stat: &libc::stat) -> io::Result<()> {
+        match file.open(libc::O_RDONLY | libc::O_NONBLOCK) {
+            Ok(opened) => self.comparison.hidden.find(&opened, stat).map(drop),
+            Err(_) => Ok(()),
+        }
     }
 
     fn metadata(&self, path: &[u8], left: &libc::stat, right: &libc::stat, kind: u32) {
