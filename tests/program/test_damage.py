@@ -309,3 +309,8 @@ def test_a_nilfs2_whose_last_log_is_damaged(work):
     assert os.path.exists(os.path.join(work, "copied", "first"))
     assert not os.path.exists(os.path.join(work, "copied", "last"))
     bad("diff", f"{image}:/", os.path.join(work, "copied"), code=2, mentions=why)
+    script = os.path.join(work, "script")
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write(f"ls --json {image}:/\n")
+    result = bad("run-script", script, mentions=(*why, "script:1: failed with exit code 1"))
+    assert '"ok":false' in result.out.replace(" ", ""), result

@@ -370,6 +370,18 @@ impl Session {
         self.told(problems, position)
     }
 
+    /// The result of a command: a failure if a file system was mounted in an older state, which was
+    /// reported.
+    pub fn unless_older<T>(&self, done: Result<T>) -> Result<T> {
+        match done {
+            // The status of "diff" for trees that differ.
+            Ok(_) | Err(Error::Status(1)) if self.is_older.load(Ordering::Relaxed) => {
+                Err(Error::Told)
+            }
+            done => done,
+        }
+    }
+
     /// As [`Session::finish`], for a process that ends next. If no disk is writable, the kernel is
     /// not halted, and ends with the process: a halt takes longer than a short command.
     fn finish_last(mut self) -> Result<()> {
@@ -408,13 +420,7 @@ fn finished<T>(
     finish: impl FnOnce(Session) -> Result<()>,
 ) -> Result<T> {
     let done = work(&mut session);
-    let done = match done {
-        // Status 1: a comparison found differences.
-        Ok(_) | Err(Error::Status(1)) if session.is_older.load(Ordering::Relaxed) => {
-            Err(Error::Told)
-        }
-        done => done,
-    };
+    let done = session.unless_older(done);
     if done.is_err() {
         session.note_missing_inodes();
         session.report_silent_servers();

@@ -374,6 +374,7 @@ impl Command {
         with_failure_code(self.failure_code(), || {
             let mut output = self.output()?;
             let done = self.run(session, &mut output);
+            let done = session.unless_older(done);
             let ended = output.end(done);
             ended.map_err(|error| match error {
                 Error::Told => Error::Status(error.code()),
