@@ -463,6 +463,9 @@ impl Fd {
     /// `symlinkat(2)`.
     pub fn make_symlink_at(&self, target: &CStr, name: &CStr) -> io::Result<()> {
         self.check_new_name(name)?;
+        if !self.system.is_host() && target.to_str().is_err() {
+            new_name::check_target(self.statfs()?.kind, target)?;
+        }
         let arguments = [string(target), self.raw as usize, string(name), 0, 0, 0];
         // SAFETY: both strings outlive the call.
         unsafe { self.system.call(libc::SYS_symlinkat, arguments) }
