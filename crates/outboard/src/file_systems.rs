@@ -29,6 +29,8 @@ pub(crate) fn needed_options(kind: &str, detail: &str) -> String {
         ),
         // Names in UTF-8, as everywhere else on Linux.
         "vfat" => "utf8=1".into(),
+        // A name that is too long is an error, and does not become a shorter one.
+        "affs" => "nofilenametruncate".into(),
         // A clone of a mounted file system has the same UUID.
         "xfs" => "nouuid".into(),
         "ntfs" | "ntfs3" | "exfat" | "iso9660" | "udf" | "jfs" => "iocharset=utf8".into(),
