@@ -76,16 +76,19 @@ fn note_time(entry: &Entry, maker: &FileSystemMaker, newest: Option<i64>, report
     }
 }
 
-/// Another owner is a loss; of a file that runs with the rights of its owner it is a failure.
+/// Another owner is a loss. It is a failure for a file that runs with the rights of the user or
+/// group that is lost.
 fn note_owner(entry: &Entry, maker: &FileSystemMaker, report: &Report) {
     let [user, group] = maker.owners;
     let Ok(stat) = entry.stat() else { return };
-    if stat.st_uid <= user && stat.st_gid <= group {
+    let lost = [stat.st_uid > user, stat.st_gid > group];
+    if lost == [false; 2] {
         return;
     }
-    if stat.st_mode & libc::S_IFMT != libc::S_IFREG
-        || stat.st_mode & (libc::S_ISUID | libc::S_ISGID) == 0
-    {
+    let is_file = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+    let runs_as = [libc::S_ISUID, libc::S_ISGID].map(|bit| stat.st_mode & bit != 0);
+    let has_rights = lost[0] && runs_as[0] || lost[1] && runs_as[1];
+    if !is_file || !has_rights {
         return report.lose(Loss::Owner, || entry.shown());
     }
     let text = format!(
