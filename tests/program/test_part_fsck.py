@@ -405,14 +405,22 @@ def test_fsck_replays_the_log_of_xfs(work):
     host.run("xfs_repair", "-n", image)
 
 
-@pytest.mark.parametrize("option, code", [("-n", 4), ("-a", 8), ("-y", 8)])
+@pytest.mark.parametrize("option, code", [("-n", 4), ("-a", 8), ("-y", 8), ("--replay", 8)])
 def test_fsck_of_an_image_that_is_cut_off(work, option, code):
     """Checkers would write where its end was."""
     image = images.make(f"{work}/x", "ext4", 64)
     os.truncate(image, 40 * MEGABYTE)
     before = contents(image)
-    bad("fsck", option, image, code=code, mentions=["cut off", str(64 * MEGABYTE)])
+    bad("fsck", option, image, code=code, mentions=["it is cut off", str(64 * MEGABYTE)])
     assert contents(image) == before and os.path.getsize(image) == 40 * MEGABYTE
+
+
+@pytest.mark.needs("mkntfs")
+def test_an_ntfs_without_the_copy_of_its_boot_sector(work):
+    image = images.make(f"{work}/x", "ntfs", 16)
+    for missing, is_whole in ((512, True), (1024, False)):
+        os.truncate(image, 16 * MEGABYTE - missing)
+        assert ("cut off" not in run("fsck", "-n", image).err) == is_whole, missing
 
 
 def test_the_journal_of_another_file_system(work):

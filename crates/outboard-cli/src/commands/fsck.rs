@@ -275,26 +275,20 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
     session.catch_interrupts();
     // Kept to the end: nobody changes the image between two steps.
     let _lock = match options.replay {
-        true => Some(replay(session, &name)?),
+        true => {
+            let mut volume = ToolVolume::find(session, &name, false)?;
+            let found = find_checker(&volume, mode).and_then(|_| find_cut(&volume, true));
+            volume.release().and(found)?;
+            drop(volume);
+            Some(replay(session, &name)?)
+        }
         false => None,
     };
     let mut volume = ToolVolume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;
-    let checker = Checker::find(kind).ok_or_else(|| {
-        Error::known(
-            ErrorKind::Unsupported,
-            format!("{}: there is no checker of {kind}", volume.shown()),
-        )
-    })?;
-    let words = checker.words(mode).ok_or_else(|| {
-        let tool = checker.tool.name;
-        Error::known(
-            ErrorKind::Unsupported,
-            format!("{}: {tool} can only check (-n)", volume.shown()),
-        )
-    })?;
+    let (checker, words) = find_checker(&volume, mode)?;
     let shown = volume.shown();
-    let is_cut = find_cut(&volume, mode)?;
+    let is_cut = find_cut(&volume, mode != Mode::Look)?;
     let is_json = output.is_json();
     let (code, text, all_shown) = volume.work(mode != Mode::Look, |file| {
         let call = checker
@@ -311,7 +305,7 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
         Ok((fate, (code, text, all_shown)))
     })?;
     all_shown?;
-    let code = if is_cut { BAD } else { code };
+    let code = with_cut(code, is_cut);
     let check = Check {
         volume: Bytes::new("volume", name.operand()),
         kind,
@@ -334,9 +328,35 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
     Ok(code)
 }
 
-/// Whether the volume lacks the end of its file system, which is reported. An error if a checker
-/// would change it: checkers write where the end was, and make the image longer.
-fn find_cut(volume: &ToolVolume, mode: Mode) -> Result<bool> {
+/// The checker of a volume, and its arguments for this mode.
+fn find_checker(
+    volume: &ToolVolume,
+    mode: Mode,
+) -> Result<(&'static Checker, &'static [&'static str])> {
+    let refused = |why: String| {
+        let text = format!("{}: {why}", volume.shown());
+        Error::known(ErrorKind::Unsupported, text)
+    };
+    let kind = volume.probe.kind;
+    let checker = Checker::find(kind);
+    let checker = checker.ok_or_else(|| refused(format!("there is no checker of {kind}")))?;
+    let words = checker.words(mode);
+    let words =
+        words.ok_or_else(|| refused(format!("{} can only check (-n)", checker.tool.name)))?;
+    Ok((checker, words))
+}
+
+/// The result for a volume that may lack its end. A checker that failed has failed there too.
+fn with_cut(code: u8, is_cut: bool) -> u8 {
+    match code {
+        GOOD..=3 if is_cut => BAD,
+        code => code,
+    }
+}
+
+/// Whether the volume lacks the end of its file system, which is reported. An error if `write`, a
+/// change by a checker or the kernel: checkers write where the end was, and make the image longer.
+fn find_cut(volume: &ToolVolume, write: bool) -> Result<bool> {
     let Some(text) = missing_end(&volume.probe, volume.range.size) else {
         return Ok(false);
     };
@@ -345,10 +365,10 @@ fn find_cut(volume: &ToolVolume, mode: Mode) -> Result<bool> {
         volume.shown()
     );
     let failure = Failure::new(ErrorKind::Incomplete, text).with_path(volume.name.operand());
-    match mode {
-        Mode::Look => report(failure),
-        _ => return Err(failure.into()),
+    if write {
+        return Err(failure.into());
     }
+    report(failure);
     Ok(true)
 }
 
@@ -433,5 +453,8 @@ mod tests {
         assert_eq!(as_xfs(2, b"", Mode::Mend), BAD);
         assert_eq!(as_f2fs(0, b"[FSCK] x [Fail]", Mode::Look), BAD);
         assert_eq!(as_f2fs(0, b"[FSCK] x [Ok..]", Mode::Mend), GOOD);
+        let cut = [GOOD, MENDED, BAD, FAILED].map(|code| with_cut(code, true));
+        assert_eq!(cut, [BAD, BAD, BAD, FAILED]);
+        assert_eq!(with_cut(GOOD, false), GOOD);
     }
 }

@@ -10,6 +10,9 @@ use crate::source::Source;
 /// version=ci`).
 const XFS_VERSION_ASCII_CI: u16 = 0x4000;
 const F2FS_CASEFOLD: u32 = 0x1000;
+/// Offset of the second device's path in the superblock: behind the first device's path of 64 bytes
+/// and its count of segments.
+const F2FS_SECOND_DEVICE: usize = 2201 + 68;
 
 pub(super) fn xfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     let block = fetch(source, 0, 512)?;
@@ -68,17 +71,20 @@ pub(super) fn bcachefs(source: &(impl Source + ?Sized)) -> Option<Probe> {
 }
 
 pub(super) fn f2fs(source: &(impl Source + ?Sized)) -> Option<Probe> {
-    let block = fetch(source, 1024, 2184)?;
+    let block = fetch(source, 1024, F2FS_SECOND_DEVICE + 1)?;
     if block.le32(0) != 0xf2f5_2010 {
         return None;
     }
-    Some(
-        Probe::file_system("f2fs")
-            .label(block.utf16(124, 1024))
-            .uuid(block.uuid(108))
-            .folding(block.le32(2180) & F2FS_CASEFOLD != 0)
-            .blocks(block.le64(36), block_size(1, block.le32(16))),
-    )
+    let mut probe = Probe::file_system("f2fs")
+        .label(block.utf16(124, 1024))
+        .uuid(block.uuid(108))
+        .folding(block.le32(2180) & F2FS_CASEFOLD != 0)
+        .blocks(block.le64(36), block_size(1, block.le32(16)));
+    if block.byte(F2FS_SECOND_DEVICE) != 0 {
+        // The count of blocks is that of all devices.
+        probe.size = None;
+    }
+    Some(probe)
 }
 
 pub(super) fn jfs(source: &(impl Source + ?Sized)) -> Option<Probe> {

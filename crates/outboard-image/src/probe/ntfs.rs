@@ -64,8 +64,13 @@ pub(super) fn ntfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
             .checked_mul(sector)?,
     };
     let id = boot.le64(72);
-    // A copy of the boot sector follows what is counted.
-    let sectors = boot.le64(40).saturating_add(1);
+    // A copy of the boot sector follows the counted sectors. An image without it is whole: the copy
+    // has nothing of its own.
+    let counted = boot.le64(40);
+    let sectors = match source.size() / sector == counted {
+        true => counted,
+        false => counted.saturating_add(1),
+    };
     let mut probe = Probe::file_system("ntfs")
         .uuid((id != 0).then(|| format!("{id:016X}")))
         .blocks(sectors, sector);
