@@ -303,9 +303,15 @@ def test_owners_that_cramfs_cannot_hold(work):
     assert "truncated" not in said, said
     said, = (line for line in said.splitlines() if "owner or group" in line)
     assert f"{tree}/user" in said and f"{tree}/group" in said and f"{tree}/kept" not in said, said
-    # Its user would be root.
-    os.chmod(f"{tree}/user", 0o4755)
-    bad("mkfs", "cramfs", f"{work}/y", "--from", tree, mentions=[f"{tree}/user", "65535"])
+    for name, runs_as_the_kept, runs_as_the_lost in (("user", 0o2755, 0o4755),
+                                                     ("group", 0o4755, 0o2755)):
+        os.chmod(f"{tree}/{name}", runs_as_the_kept)
+        good("mkfs", "cramfs", f"{work}/x", "--force", "--from", tree, notes=LOSSES)
+        # Its user or group would be root.
+        os.chmod(f"{tree}/{name}", runs_as_the_lost)
+        bad("mkfs", "cramfs", f"{work}/x", "--force", "--from", tree,
+            mentions=[f"{tree}/{name}", "65535"])
+        os.chmod(f"{tree}/{name}", 0o755)
 
 
 @pytest.mark.needs_root

@@ -431,14 +431,3 @@ def test_names_that_the_driver_would_change(work, kind, names):
         bad("ln", "-s", name, f"{image}:/link", mentions=["has only targets of links in UTF-8"])
         assert "link" not in good("ls", f"{image}:/").out
     assert "?" not in good("ls", f"{image}:/").out
-
-
-@pytest.mark.needs("hformat")
-def test_names_that_hfs_would_cut(work):
-    image = host.sparse_file(f"{work}/image", 8 << 20)
-    host.run("hformat", "-l", "long", image)
-    good("touch", f"{image}:/{'a' * 31}")
-    for words in (("mkdir", f"{image}:/{'b' * 32}"), ("touch", f"{image}:/{'b' * 32}"),
-                  ("mv", f"{image}:/{'a' * 31}", f"{image}:/{'b' * 32}")):
-        bad(*words, mentions=["has only names of up to 31 bytes"])
-    assert good("ls", f"{image}:/").out.split() == ["a" * 31]

@@ -423,6 +423,17 @@ def test_an_ntfs_without_the_copy_of_its_boot_sector(work):
         assert ("cut off" not in run("fsck", "-n", image).err) == is_whole, missing
 
 
+@pytest.mark.needs("mkfs.f2fs")
+def test_an_f2fs_on_two_devices(work):
+    """Its count of blocks is that of both: the first device is not cut off."""
+    image, second = (host.sparse_file(f"{work}/{name}", 64 * MEGABYTE) for name in ("a", "b"))
+    host.run("mkfs.f2fs", "-q", "-c", second, image)
+    assert "cut off" not in run("fsck", "-n", image).err
+    host.run("mkfs.f2fs", "-q", host.sparse_file(f"{work}/one", 64 * MEGABYTE))
+    os.truncate(f"{work}/one", 60 * MEGABYTE)
+    assert "cut off" in run("fsck", "-n", f"{work}/one").err
+
+
 def test_the_journal_of_another_file_system(work):
     image = host.sparse_file(f"{work}/journal", 16 * MEGABYTE)
     host.run("mke2fs", "-q", "-O", "journal_dev", image)
