@@ -4,6 +4,7 @@
 
 mod colors;
 mod commands;
+mod format;
 mod host_needs;
 mod mount_helper;
 mod output;
@@ -14,8 +15,7 @@ use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
 use outboard::{set_name, Allocator, Fd, Inherited};
-use outboard_sandbox::bounded::print_rest;
-use outboard_sandbox::error::{exit_code, set_failure_code, warn, Error, Result};
+use outboard_error::{exit_code, print_rest, set_failure_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use outboard_volume::session::{with_session, Session};

@@ -6,10 +6,9 @@ mod json;
 use json::Json;
 pub use json::JsonLayout;
 use outboard::has_no_output;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format;
+use outboard_error::format::escaped;
+use outboard_error::{keep_reports, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::reported::keep_reports;
 use outboard_volume::stream_output::StreamOutput;
 use serde::Serialize;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -77,10 +76,10 @@ impl Output {
         self.terminal
     }
 
-    /// Text from an image, as [`format::name`] has it.
+    /// Text from an image, as [`crate::format::name`] has it.
     pub fn text(&self, text: &str) -> String {
         match self.terminal {
-            true => format::escaped(text.as_bytes()),
+            true => escaped(text.as_bytes()),
             false => text.to_owned(),
         }
     }

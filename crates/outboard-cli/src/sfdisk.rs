@@ -2,10 +2,9 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts
 //! expects of one. (They are read by our own parsers, which are made for tables of strangers.)
 
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::Table;
 use outboard_image::Source;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::tool::{Tool, ToolFile};
 use outboard_volume::image::Image;
 use outboard_volume::options::Options;

@@ -2,13 +2,13 @@
 //! Work in a copy of this process. The copy sandboxes itself: an image cannot harm this process. It
 //! sends home its result and all that it has reported.
 
-use crate::bounded::print_rest;
 use crate::crash;
-use crate::error::{Error, Result};
-use crate::failure::{ErrorKind, Failure};
 use crate::interrupt::{Guard, Interrupt, REQUEST};
-use crate::reported::{self, Kept};
 use outboard::{fork, Child, System};
+use outboard_error::{
+    add_failure_of_copy, add_of_copy, begin_copy, print_rest, take_reports, Error, ErrorKind,
+    Failure, Kept, Result,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -58,10 +58,10 @@ impl Apart {
         let Some(child) = fork().map_err(|error| cannot(&error))? else {
             drop(ours);
             System::Host.umask(umask);
-            reported::begin_copy();
+            begin_copy();
             let answer = Answer {
                 result: work(&interrupt),
-                reports: reported::take_reports(),
+                reports: take_reports(),
             };
             print_rest();
             process::exit(send(theirs, &answer));
@@ -82,7 +82,7 @@ impl Apart {
         if status.code() == Some(crash::CODE.into()) {
             // The copy has printed the panic.
             let text = "the kernel in the sandbox panicked; its messages are on standard error";
-            reported::add_failure_of_copy(Failure::new(ErrorKind::Crashed, text));
+            add_failure_of_copy(Failure::new(ErrorKind::Crashed, text));
             return Err(Error::Status(crash::CODE));
         }
         if let Some(signal) = status.signal() {
@@ -95,7 +95,7 @@ impl Apart {
         let answer = answer.map_err(|error| {
             Error::failed("the process in the sandbox ended without a result", &error)
         })?;
-        reported::add_of_copy(answer.reports);
+        add_of_copy(answer.reports);
         answer.result
     }
 }

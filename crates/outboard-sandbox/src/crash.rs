@@ -4,8 +4,8 @@
 //! [`end`] runs on the thread that panics, maybe in a signal handler. It makes plain system calls,
 //! waits for no lock, and does not allocate.
 
-use crate::format::message;
 use outboard::{end_at_once, Fd};
+use outboard_error::format::message;
 use std::sync::Mutex;
 
 /// EX_SOFTWARE of sysexits.h. No command uses this code otherwise.

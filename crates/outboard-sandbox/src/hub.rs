@@ -10,11 +10,11 @@
 //! this process, which opens memory of hubs and nothing else.
 
 use crate::apart::Apart;
-use crate::error::{Error, Result};
-use crate::format::escaped;
 use crate::interrupt::Interrupt;
 use crate::sandbox::{HostAccess, Sandbox};
 use outboard::{HubServer, Inherited};
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use std::ffi::{CStr, CString};
 use std::io::{self, Write};
 use std::mem::take;

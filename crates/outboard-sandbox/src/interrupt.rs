@@ -2,10 +2,10 @@
 //! SIGINT, SIGTERM and SIGHUP ask the program to stop. [`outboard::signals`] has the rules: what
 //! has something to lose holds a [`Guard`], and long work polls an [`Interrupt`].
 
-use crate::error::{Error, Result};
 pub use outboard::signals::Guard;
 use outboard::walk::Stop;
 use outboard::{is_ignored, signals};
+use outboard_error::{Error, Result};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

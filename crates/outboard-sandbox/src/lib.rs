@@ -5,24 +5,14 @@
 //! work in a copy of the process, as [`hub`] does for virtual machines. [`tool`] runs programs of
 //! the distribution with the same restrictions. [`interrupt`] asks all of them to stop; [`crash`]
 //! reports a kernel that panics.
-//! All crates above share [`error`] with its kinds ([`failure`]), [`reported`], [`bounded`],
-//! [`notes`], and
-//! [`format`](mod@format) for what messages show.
 
 #![warn(missing_docs)]
 
 pub mod apart;
-pub mod bounded;
 pub mod crash;
-pub mod error;
-pub mod failure;
-pub mod format;
 pub mod hub;
 pub mod interrupt;
-pub mod notes;
-pub mod reported;
 pub mod sandbox;
-mod stderr;
 pub mod tool;
 
 pub use sandbox::{HostAccess, Sandbox};

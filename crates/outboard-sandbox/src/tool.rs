@@ -5,14 +5,11 @@
 //! What a tool prints on standard error reaches the user, also when the tool ends with success:
 //! [`Ended::remarks`] returns all lines but those of `CHATTER`.
 
-use crate::error::warn;
-use crate::error::{Error, Result};
-use crate::failure::ErrorKind;
-use crate::format::escaped;
 use crate::interrupt::Guard;
-use crate::reported;
 use crate::sandbox::programs::{shut_in, ProgramFiles};
 use outboard::{end_with_parent, make_files_private, signal_group, signals};
+use outboard_error::format::escaped;
+use outboard_error::{are_kept, warn, Error, ErrorKind, Result};
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -529,7 +526,7 @@ fn trimmed(line: &[u8]) -> &[u8] {
 
 /// Shows a line: on standard output, unless a program reads that.
 fn show(line: &str) -> io::Result<()> {
-    match reported::are_kept() {
+    match are_kept() {
         true => writeln!(io::stderr(), "{line}"),
         false => writeln!(io::stdout(), "{line}"),
     }
@@ -642,7 +639,7 @@ impl Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notes::Notes;
+    use outboard_error::Notes;
 
     const SHELL: Tool = Tool::new("sh", "dash");
 

@@ -15,7 +15,7 @@
 use crate::moment::{is_kept, stored};
 use crate::report::{Loss, Report};
 use outboard::{Fd, PathFd};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use std::ffi::CStr;
 use std::io;
 

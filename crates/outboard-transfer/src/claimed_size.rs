@@ -7,7 +7,7 @@
 
 use crate::stream::LARGE;
 use outboard::{capacity, Fd};
-use outboard_sandbox::error::reason;
+use outboard_error::reason;
 use std::io;
 
 /// Reads begin at multiples of this.

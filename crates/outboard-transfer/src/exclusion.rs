@@ -2,7 +2,7 @@
 //! Files that a command leaves out: the patterns of `--exclude`, with the rules of GNU tar.
 
 use outboard::matches;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
 

@@ -2,7 +2,7 @@
 //! Patterns of names, with the shell's syntax: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\`
 //! before a literal character. Slashes and dots are ordinary characters, as for find.
 
-use outboard_sandbox::format::{pieces, NamePiece};
+use outboard_error::format::{pieces, NamePiece};
 
 /// A pattern. Names are bytes; each byte that is not valid UTF-8 counts as one character.
 #[derive(Clone, Debug, PartialEq, Eq)]

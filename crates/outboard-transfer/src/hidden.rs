@@ -11,8 +11,8 @@
 use outboard::image::hfsplus::{hidden_forks, HiddenForks};
 use outboard::image::ntfs::{FileTable, HiddenParts};
 use outboard::{errno, explained, file_system_type, DeviceSource, Fd, System};
-use outboard_sandbox::error::reason;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::reason;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::io;

@@ -3,8 +3,8 @@
 //! whole paths, an optional kind of file, and the label. Expressions without special characters go
 //! first; of several that match, the last one counts.
 
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use regex::bytes::Regex;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

@@ -17,8 +17,8 @@
 
 use crate::walk::join;
 use outboard::{Fd, ReadDir, System};
-use outboard_sandbox::failure::{ErrorKind, Failure};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{ErrorKind, Failure};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};

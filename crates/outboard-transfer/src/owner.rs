@@ -4,9 +4,8 @@
 
 use crate::accounts::Accounts;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::Place;
 
 /// An unknown name, and the file where it should be.

@@ -2,9 +2,7 @@
 //! Failures, which are reported at once, and losses (the file was copied without an attribute),
 //! which are counted and reported at the end.
 
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::failure::Failure;
-use outboard_sandbox::reported::{self, Reported};
+use outboard_error::{report, warn, Error, Failure, Reported, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
@@ -156,8 +154,7 @@ impl Report {
     pub fn fail(&self, failure: impl Into<Reported>) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let failure = failure.into();
-        self.progress
-            .suspend(&mut || reported::report(failure.clone()));
+        self.progress.suspend(&mut || report(failure.clone()));
     }
 
     /// Whether the destination was found to be too small.

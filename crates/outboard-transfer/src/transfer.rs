@@ -10,10 +10,8 @@ use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput as Archive, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
 use outboard::Tree;
-use outboard_sandbox::error;
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{Error, ErrorKind, Failure, Notes};
 use outboard_sandbox::interrupt::{Cancel, Interrupt};
-use outboard_sandbox::notes::Notes;
 use outboard_volume::address::Place;
 use outboard_volume::destination::of_open_volumes;
 use std::fs::File;
@@ -232,8 +230,7 @@ impl Transfer {
             let file = of_open_volumes().check_open(archive);
             let file = file.and_then(|()| archive.try_clone());
             Ok(Archive {
-                file: file
-                    .map_err(|error| error::Error::failed("cannot use the archive", &error))?,
+                file: file.map_err(|error| Error::failed("cannot use the archive", &error))?,
                 name: ARCHIVE.to_owned(),
                 made: None,
             })
@@ -286,7 +283,10 @@ impl Transfer {
         self.run(|report, interrupt| unpack_into(&target, input, how, interrupt, report))
     }
 
-    fn run(&self, work: impl FnOnce(&Report, &Interrupt) -> error::Result<()>) -> Result<Summary> {
+    fn run(
+        &self,
+        work: impl FnOnce(&Report, &Interrupt) -> outboard_error::Result<()>,
+    ) -> Result<Summary> {
         let notes = Notes::default();
         let cancel = self.cancel.clone().unwrap_or_default();
         let report = Report::new(Box::new(Watcher {
@@ -316,13 +316,13 @@ impl Transfer {
                 summary.warnings = notes.lines();
                 Ok(summary)
             }
-            Err(error::Error::Told) => {
+            Err(Error::Told) => {
                 let text = failed_files(&report, &notes).join("\n");
                 let other = || Failure::new(ErrorKind::Other, "");
                 let first = report.first_failure().cloned().unwrap_or_else(other);
                 Err(first.with_message(text))
             }
-            Err(error::Error::READER_GONE) => {
+            Err(Error::READER_GONE) => {
                 let gone = std::io::Error::from_raw_os_error(libc::EPIPE);
                 Err(Failure::of(&gone).after("cannot write to the archive"))
             }

@@ -5,9 +5,8 @@
 use crate::operand::Named;
 use outboard::walk::{append, Start};
 pub use outboard::walk::{Entry, OpenDirectory, Step, Walk};
-use outboard_sandbox::failure::Failure;
-use outboard_sandbox::format::escaped;
-use outboard_sandbox::reported::Reported;
+use outboard_error::format::escaped;
+use outboard_error::{Failure, Reported};
 use std::io;
 use std::sync::Arc;
 

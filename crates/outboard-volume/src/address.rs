@@ -14,7 +14,7 @@
 //! root.
 
 use crate::remote::{self, is_remote};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -13,9 +13,8 @@ use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions}
 pub use contents::{archive_kind, describe};
 use contents::{find, Found};
 use outboard::Fd;
+use outboard_error::{reason, Error, ErrorKind, Failure, Result};
 use outboard_image::{FileSource, Source};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::{reason, ErrorKind, Failure};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 use std::fs::{File, Metadata};

@@ -5,8 +5,7 @@ mod private;
 
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_sandbox::tool;
 pub use private::PrivateMount;
 use std::ffi::{CString, OsStr, OsString};

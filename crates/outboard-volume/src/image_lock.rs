@@ -10,7 +10,7 @@ use crate::loop_devices::check_detached;
 use crate::servers;
 use crate::undo;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;

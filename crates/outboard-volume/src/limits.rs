@@ -3,8 +3,8 @@
 //! the limits of address space and files that a boot fails at.
 
 use outboard::{default_memory, ignore, System};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::size;
+use outboard_error::format::size;
+use outboard_error::{Error, Result};
 
 /// A limit that the program raises as far as allowed.
 struct Limit {

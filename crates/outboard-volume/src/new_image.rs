@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::scratch::{Range, Scratch};
 use crate::session::{apart, Session, WantedDevice};
 use crate::uuid;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use std::fs::File;
 use std::io::{self, Read};

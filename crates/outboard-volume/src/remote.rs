@@ -10,8 +10,8 @@
 //!
 //! A query may follow, `?NAME=VALUE&...`: options of the kernel's driver. NBD has none.
 
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

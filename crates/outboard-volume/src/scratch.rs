@@ -5,8 +5,7 @@
 use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{reason, Error, ErrorKind, Failure, Result};
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

@@ -3,7 +3,7 @@
 //! restarts read(2), so a program that polls an [`Interrupt`] polls it here too.
 
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use std::io::{self, Read};
 use std::os::fd::AsFd;

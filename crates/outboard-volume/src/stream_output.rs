@@ -8,7 +8,7 @@
 
 use crate::destination::{Overwrite, UsedFiles};
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use std::fs::File;
 use std::io::{self, Write};

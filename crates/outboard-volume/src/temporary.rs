@@ -3,7 +3,7 @@
 //! Errors name the directory and the variable that chooses it.
 
 use outboard::explained;
-use outboard_sandbox::error::reason;
+use outboard_error::reason;
 use outboard_sandbox::interrupt::Guard;
 use std::fs::Permissions;
 use std::io;

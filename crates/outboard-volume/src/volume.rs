@@ -8,9 +8,7 @@ use crate::address::ImageName;
 use crate::options::Options;
 use crate::session::Session;
 use outboard::{KernelError, Mount, Space, Tree};
-use outboard_sandbox::error;
-use outboard_sandbox::failure::Failure;
-use outboard_sandbox::notes::Notes;
+use outboard_error::{Failure, Notes};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
@@ -170,7 +168,11 @@ impl Volume {
 }
 
 /// A session that has mounted this, and its number for that.
-fn mounted(name: &OsStr, options: Options, write: bool) -> error::Result<(Session, usize)> {
+fn mounted(
+    name: &OsStr,
+    options: Options,
+    write: bool,
+) -> outboard_error::Result<(Session, usize)> {
     let image = ImageName::find(name);
     let mut session = Session::in_library(options, &image.file, write);
     match session.mount(&image, write) {

@@ -6,7 +6,7 @@ use crate::commands::operands::{encrypted_image, expand_places, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::claimed_size;
 use outboard_transfer::cp::no_contents;

@@ -4,8 +4,8 @@
 use super::descend::Descend;
 use super::lsattr::{flags_of, open, FLAGS};
 use clap::Args;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 

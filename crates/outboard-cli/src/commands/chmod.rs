@@ -3,7 +3,7 @@
 
 use crate::commands::each::{each_place, FileChange};
 use clap::Args;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use outboard_transfer::mode::ModeChange;
 use outboard_transfer::operand::{is_directory, ITSELF};
 use outboard_transfer::walk::Entry;

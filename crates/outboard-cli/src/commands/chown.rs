@@ -3,7 +3,7 @@
 
 use crate::commands::each::{each_place, FileChange};
 use clap::{ArgAction, Args};
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use outboard_transfer::operand::ITSELF;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::walk::Entry;

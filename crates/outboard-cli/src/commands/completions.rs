@@ -7,7 +7,7 @@ use crate::commands::manual::table_row;
 use crate::output::print_all;
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell as Kind;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 
 /// Write the completions for a shell to standard output
 #[derive(Args, Debug)]

@@ -3,7 +3,7 @@
 
 use crate::output::{Output, Print};
 use clap::Args;
-use outboard_sandbox::error::{reason, Error, Result};
+use outboard_error::{reason, Error, Result};
 use serde::Serialize;
 
 #[derive(Serialize)]

@@ -6,7 +6,7 @@ use crate::commands::verbose::StdoutNamePrinter;
 use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
 use crate::output::Output;
 use clap::Args;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{copy, Changes, Copied, CopyRequest, Existing, Keep, Options};
 use outboard_transfer::exclusion::Exclusion;

@@ -3,7 +3,7 @@
 
 use super::each::each_place;
 use outboard::{PathFd, Tree};
-use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};

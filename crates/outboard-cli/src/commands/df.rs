@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard df`.
 
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use outboard::Space;
+use outboard_error::{Error, ErrorKind, Failures, Result};
 use outboard_image::{Class, Probe};
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
 use serde::Serialize;

@@ -2,11 +2,11 @@
 //! `outboard du`.
 
 use crate::commands::operands::find_trees;
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::format;
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::{is_directory, Named};
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};

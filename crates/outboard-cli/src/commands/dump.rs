@@ -3,11 +3,9 @@
 
 use super::descend::{look, VisitedFile};
 use super::image_place;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{report, Error, ErrorKind, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::reported::report;
 use outboard_volume::address::Place;
 use outboard_volume::octal::unquote;
 use outboard_volume::session::Session;

@@ -4,7 +4,7 @@
 use super::image_place;
 use super::operands::find_places;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};

@@ -10,8 +10,7 @@
 use super::{image_place, runs_programs, uses_image};
 use clap::Args;
 use outboard::{signal_child, signals, Fd, Tree};
-use outboard_sandbox::error::{reason, warn, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{reason, warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
 use outboard_transfer::operand::with_new_name;

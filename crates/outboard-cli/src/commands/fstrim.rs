@@ -6,9 +6,8 @@ use crate::commands::arguments::parse_size;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format;
+use outboard_error::format::size as size_text;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::session::Session;
 use serde::Serialize;
@@ -41,7 +40,7 @@ struct Trimmed {
 impl Print for Trimmed {
     fn print(&self, output: &mut Output) -> Result<()> {
         let (shown, bytes) = (output.text(&self.shown), self.bytes);
-        let size = format::size(bytes);
+        let size = size_text(bytes);
         output.line(format!("{shown}: {size} ({bytes} bytes) trimmed"))
     }
 }

@@ -7,7 +7,7 @@ use crate::record::Bytes;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use clap::{Args, ValueEnum};
-use outboard_sandbox::error::{Error, Failures, Result};
+use outboard_error::{Error, Failures, Result};
 use outboard_volume::octal::quote;
 use outboard_volume::session::Session;
 use regex::bytes::{Regex, RegexBuilder};
@@ -230,7 +230,7 @@ impl Print for Shown<'_> {
 
 fn value(found: &VisitedFile, name: &CString) -> Result<Vec<u8>> {
     found.file.xattr(name).map_err(|error| {
-        let name = outboard_sandbox::format::escaped(name.to_bytes());
+        let name = outboard_error::format::escaped(name.to_bytes());
         match error.raw_os_error() {
             Some(libc::ENODATA) => found.failed(
                 &format!("show {name} of"),

@@ -2,7 +2,7 @@
 //! `outboard hub`: ports of a hub for virtual machines.
 
 use clap::Args;
-use outboard_sandbox::error::{warn, Error, Result};
+use outboard_error::{warn, Error, Result};
 use outboard_sandbox::hub::{HubOptions, ServedHub};
 use outboard_sandbox::HostAccess;
 use outboard_volume::session::Session;

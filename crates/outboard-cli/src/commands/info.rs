@@ -2,13 +2,14 @@
 //! `outboard info`. The image is only read: partition tables and superblocks by our own
 //! parsers, the space that is used by mounting read-only.
 
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
+use outboard_error::format::{message, size as size_text};
+use outboard_error::{Error, Result};
 use outboard_image::partition::Partition;
 use outboard_image::{Class, Probe, State};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
 use outboard_volume::layers::listing::ListedVolume;
@@ -191,7 +192,7 @@ impl VolumeReport {
         let mut cells = vec![
             self.name.clone(),
             self.kind.to_owned(),
-            self.size.map_or(String::new(), format::size),
+            self.size.map_or(String::new(), size_text),
             self.details.clone(),
             self.on.join(" "),
         ];
@@ -363,7 +364,7 @@ impl Report {
         }
         for volume in &self.volumes {
             if let Some(problem) = volume.problem() {
-                let problem = format::message(problem);
+                let problem = message(problem);
                 output.line(format!("{}: {problem}", output.text(&volume.name)))?;
             }
         }
@@ -396,7 +397,7 @@ impl Report {
         }
         for partition in &self.partitions {
             if let Some(problem) = partition.problem() {
-                let problem = format::message(problem);
+                let problem = message(problem);
                 output.line(format!("{}: {problem}", partition.number))?;
             }
         }
@@ -409,7 +410,7 @@ impl Print for Report {
         output.line(format!(
             "{}: {} ({} bytes){}",
             output.text(&self.image),
-            format::size(self.size),
+            size_text(self.size),
             self.size,
             self.details()
         ))?;
@@ -430,8 +431,8 @@ fn partition_row(partition: &PartitionReport) -> Vec<String> {
     let kind = partition.type_name.unwrap_or(&partition.type_id);
     let mut cells = vec![
         partition.number.to_string(),
-        format::size(partition.start),
-        format::size(partition.size),
+        size_text(partition.start),
+        size_text(partition.size),
         kind.to_owned(),
         partition.name.clone().unwrap_or_default(),
     ];
@@ -449,12 +450,12 @@ fn content_cells(content: Option<&Content>) -> [String; 4] {
         text(content.and_then(|content| content.uuid.as_ref())),
         content
             .and_then(|content| content.used)
-            .map_or(String::new(), format::size),
+            .map_or(String::new(), size_text),
     ]
 }
 
 fn print_content(content: &Content, output: &mut Output) -> Result<()> {
-    let amount = |bytes: u64| format!("{} ({bytes} bytes)", format::size(bytes));
+    let amount = |bytes: u64| format!("{} ({bytes} bytes)", size_text(bytes));
     let rows = [
         ("type", Some(content.kind.to_owned())),
         (
@@ -473,7 +474,7 @@ fn print_content(content: &Content, output: &mut Output) -> Result<()> {
             content.block_size.map(|bytes| format!("{bytes} bytes")),
         ),
         ("state", Some(content.state_text().to_owned())),
-        ("problem", content.problem.as_deref().map(format::message)),
+        ("problem", content.problem.as_deref().map(message)),
     ];
     for (key, value) in rows {
         if let Some(value) = value.filter(|value| !value.is_empty()) {

@@ -3,9 +3,9 @@
 
 use crate::output::{Output, Print};
 use clap::Args;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use outboard_lab::{LabReport, LabSettings, Topology};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_volume::snapshots;

@@ -5,8 +5,7 @@ use crate::commands::image_place;
 use crate::commands::operands::made_names;
 use clap::Args;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Failures, Result};
 use outboard_transfer::made::{Claim, MadeNames, Origin};
 use outboard_transfer::operand::{
     base_name, ends_with_slash, exists, is_directory, with_new_name, Named, ITSELF,

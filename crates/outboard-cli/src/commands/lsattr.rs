@@ -3,12 +3,12 @@
 
 use super::descend::{look, Below, VisitedFile};
 use super::each::each_place;
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{Failures, Result};
-use outboard_sandbox::format;
+use outboard_error::{Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::walk::{Entry, EntryText, OpenDirectory, Step};
 use outboard_volume::address::Place;

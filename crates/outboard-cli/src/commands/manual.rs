@@ -7,7 +7,7 @@ use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use jiff::Timestamp;
 use outboard::version;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_transfer::moment::source_date;
 use roff::{bold, roman, Roff};
 

@@ -4,7 +4,7 @@
 use crate::commands::each::each_new_place;
 use clap::Args;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_transfer::mode::ModeChange;
 use outboard_transfer::operand::ITSELF;
 use outboard_volume::address::Place;

@@ -3,9 +3,8 @@
 
 use super::{image_place, is_image_file};
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::made::MadeNames;
 use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
 use outboard_volume::address::{ImageName, Place};

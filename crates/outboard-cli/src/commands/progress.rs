@@ -2,7 +2,7 @@
 //! Shows how far a copy is, on a terminal, once it has taken a while.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use outboard_sandbox::format;
+use outboard_error::format::size as size_text;
 use outboard_transfer::report::{Progress, Report};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,8 +100,8 @@ impl Progress for Spinner {
         let bar = self.bar.get_or_init(new_bar);
         bar.set_message(format!(
             "{files} files, {}, {}/s{}",
-            format::size(bytes),
-            format::size(rate as u64),
+            size_text(bytes),
+            size_text(rate as u64),
             outlook(
                 elapsed,
                 self.reached.load(Ordering::Relaxed),

@@ -3,8 +3,7 @@
 
 use crate::commands::each::each_place;
 use clap::Args;
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::{is_directory, Named, ITSELF};
 use outboard_transfer::walk::{EntryText, Step, Walk};

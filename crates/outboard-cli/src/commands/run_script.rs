@@ -4,8 +4,8 @@
 use crate::commands::arguments::Arguments;
 use crate::commands::line::{parse, split, understand, Lines};
 use clap::{Args, CommandFactory};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::standard_input::StandardInput;

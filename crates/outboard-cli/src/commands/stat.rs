@@ -3,12 +3,12 @@
 
 use super::owner_names::OwnerNames;
 use crate::commands::operands::find_places;
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::{nanoseconds, FileRecord};
 use clap::Args;
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::format;
+use outboard_error::{Error, Failures, Result};
 use outboard_transfer::accounts::{AccountNames, Accounts};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;

@@ -3,7 +3,7 @@
 
 use crate::commands::each::each_place;
 use clap::Args;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::OsString;
 

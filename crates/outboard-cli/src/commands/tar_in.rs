@@ -3,7 +3,7 @@
 
 use crate::commands::{check_file_name, image_place, progress, writes_images};
 use clap::Args;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::tar::input::{unpack, ArchiveInput, NAMES};

@@ -3,11 +3,11 @@
 
 use crate::commands::each::each_place;
 use crate::commands::image_place;
+use crate::format::moment;
 use clap::{ArgAction, Args};
 use libc::timespec;
 use outboard::{Fd, Tree};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::moment;
+use outboard_error::{Error, Result};
 use outboard_transfer::moment::{is_access_kept, is_kept, parse_moment, stored};
 use outboard_transfer::operand::{Named, ITSELF};
 use outboard_volume::address::Place;

@@ -3,11 +3,11 @@
 
 use crate::colors::{Colors, When};
 use crate::commands::operands::find_trees;
+use crate::format;
 use crate::output::Output;
 use crate::record::{kind, Bytes};
 use clap::Args;
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::format;
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};

@@ -5,7 +5,7 @@ use crate::commands::arguments::parse_size;
 use crate::commands::each::each_place;
 use clap::Args;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;

@@ -2,10 +2,10 @@
 //! The names that `cp -v` prints: a line for each file that was copied and each directory that was
 //! made.
 
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format;
+use outboard_error::{Error, Result};
 use outboard_transfer::report::{NamePrinter, Report};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,8 +2,7 @@
 //! The lines of `--json`, as docs/json.md describes them and docs/json-schema.json defines them.
 
 use crate::record::Bytes;
-use outboard_sandbox::error::{exit_code, Error, Result};
-use outboard_sandbox::reported::{take_reports, Kept, Reported, Reports};
+use outboard_error::{exit_code, take_reports, Error, Kept, Reported, Reports, Result};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
 use std::collections::BTreeMap;
@@ -188,7 +187,7 @@ impl Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard_sandbox::reported::keep_reports;
+    use outboard_error::keep_reports;
 
     #[test]
     fn no_control_characters() {

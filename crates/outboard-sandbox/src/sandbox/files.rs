@@ -3,11 +3,11 @@
 //! forbid sockets and signals out of the sandbox.
 
 use super::HostAccess;
-use crate::error::{Error, Result};
 use landlock::{
     make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, ABI,
 };
+use outboard_error::{Error, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;

@@ -20,7 +20,7 @@ mod filter;
 pub mod programs;
 pub mod rights;
 
-use crate::error::{warn, Error, Result};
+use outboard_error::{warn, Error, Result};
 use std::path::PathBuf;
 
 /// The needs of a command on the host, besides its standard streams.

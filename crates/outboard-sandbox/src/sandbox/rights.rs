@@ -2,9 +2,9 @@
 //! Rights of the process: capabilities, namespaces, memory.
 
 use super::HostAccess;
-use crate::error::{Error, Result};
 use caps::{CapSet, Capability, CapsHashSet};
 use outboard::{option, System};
+use outboard_error::{Error, Result};
 use std::fs::File;
 use std::io::{self, Write};
 

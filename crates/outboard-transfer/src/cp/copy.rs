@@ -16,8 +16,8 @@ use crate::made::{Claim, OverwrittenLinks};
 use crate::report::{Loss, NamePrinter, Report};
 use crate::walk::join;
 use outboard::Fd;
-use outboard_sandbox::failure::{self, ErrorKind};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::{archive_kind, FdSource, Overwrite, UsedFiles};
 use std::ffi::{CStr, CString};
@@ -527,7 +527,7 @@ impl Worker<'_> {
                 let (source, shown) = (item.shown(), escaped(&copy));
                 let text =
                     format!("cannot end copying {source}: {shown} has only a part of it now");
-                let failure = failure::Failure::new(ErrorKind::Other, text).with_path(copy);
+                let failure = Failure::new(ErrorKind::Other, text).with_path(copy);
                 copier.report.fail(failure);
             }
             Ok(()) => {}

@@ -12,7 +12,7 @@ use crate::made::{MadeNames, Origin};
 use crate::report::Loss;
 use crate::walk::join;
 use outboard::Fd;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::path::{Path, PathBuf};

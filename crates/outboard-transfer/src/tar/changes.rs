@@ -3,7 +3,7 @@
 
 use crate::owner::Owner;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_volume::address::Place;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

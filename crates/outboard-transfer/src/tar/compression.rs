@@ -8,8 +8,7 @@ use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
 use liblzma::stream::{MtStreamBuilder, Stream, CONCATENATED};
 use liblzma::write::XzEncoder;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::containers::GzipReader;
 use std::io::{self, Cursor, Read, Write};
 

@@ -12,7 +12,7 @@ use crate::cp::handle_cache::HandleCache;
 use crate::made::Claim;
 use crate::report::Report;
 use outboard::Fd;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::sync::mpsc::Receiver;

@@ -8,7 +8,7 @@
 use super::flights::Identity;
 use crate::made::{Claim, MadeNames, Origin};
 use outboard::Fd;
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{ErrorKind, Failure};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::io;

@@ -15,7 +15,7 @@ use ::tar::{GnuExtSparseHeader, Header};
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::Engine;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 

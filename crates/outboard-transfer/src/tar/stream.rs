@@ -8,10 +8,8 @@
 use super::compression::decompressed;
 use super::header::BLOCK;
 use super::polled::Gone;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::Failure;
+use outboard_error::{Error, Failure, Notes, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::notes::Notes;
 use outboard_volume::containers::read_block;
 use std::collections::VecDeque;
 use std::io::{self, Read};

@@ -5,7 +5,7 @@ use super::encode::ArchiveEntry;
 use super::header::BLOCK;
 use super::pack::{Chunks, Linked, StretchPart, CHUNK};
 use crate::report::Report;
-use outboard_sandbox::format;
+use outboard_error::format;
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;

@@ -9,7 +9,7 @@ use crate::hidden::{check_key, HiddenFinder};
 use crate::report::Report;
 use outboard::walk::{Entry, Start, Step, Walk};
 use outboard::Fd;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use std::ffi::{CStr, CString, OsString};

@@ -6,7 +6,7 @@ use crate::stream::{read_in_order, ReadError};
 use outboard::image::partition::read_table;
 use outboard::image::{probe, Class, Source};
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::FdSource;
 use outboard_volume::session::Session;

@@ -3,7 +3,7 @@
 
 use super::{both, shown, Device};
 use outboard::Fd;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::destination::Overwrite;
 use outboard_volume::session::Session;

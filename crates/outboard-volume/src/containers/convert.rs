@@ -7,10 +7,8 @@
 
 use super::warn_of_cut;
 use crate::temporary::PrivateDirectory;
+use outboard_error::{Error, ErrorKind, Failure, Notes, Result};
 use outboard_image::{vdi, FileSource};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
-use outboard_sandbox::notes::Notes;
 use outboard_sandbox::tool::{Call, Confinement, Ended, Tool};
 use std::fs::File;
 use std::io::{self, IsTerminal};

@@ -8,7 +8,7 @@
 //! | anything else | a warning, and the end |
 
 use flate2::bufread::GzDecoder;
-use outboard_sandbox::error::warn;
+use outboard_error::warn;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 
 /// The first bytes of a member.
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use flate2::write::GzEncoder;
     use flate2::Compression;
-    use outboard_sandbox::notes::Notes;
+    use outboard_error::Notes;
     use std::io::Write;
 
     fn member(bytes: &[u8]) -> Vec<u8> {

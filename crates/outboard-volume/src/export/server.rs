@@ -12,7 +12,7 @@ use fuser::{
     ReplyEntry, ReplyOpen, ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 use outboard::{Fd, System};
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;

@@ -7,7 +7,7 @@ use super::{
     UnmountFailure, HELPER,
 };
 use outboard::System;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::sandbox::rights::unshare_user;
 use outboard_sandbox::tool;
 use std::ffi::OsStr;

@@ -3,9 +3,9 @@
 
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
+use outboard_error::{reason, warn, Result};
 use outboard_image::integrity::IntegritySuperblock;
 use outboard_image::Source;
-use outboard_sandbox::error::{reason, warn, Result};
 
 const KIND: &str = "DM_integrity";
 /// The default algorithm of integritysetup.

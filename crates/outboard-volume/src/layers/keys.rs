@@ -7,7 +7,7 @@ use crate::standard_input::StandardInput;
 use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
 pub use outboard::Secret;
 use outboard::SecretFile;
-use outboard_sandbox::error::{warn, Error, Result};
+use outboard_error::{warn, Error, Result};
 use outboard_sandbox::interrupt::{Guard, Interrupt};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -8,7 +8,7 @@ use super::{Context, Selector, Stack};
 use activation::Activation;
 use outboard::image::lvm::{LogicalVolume, PhysicalVolume, Segment, SegmentKind, VolumeGroup};
 use outboard::BlockDevice;
-use outboard_sandbox::error::{reason, Result};
+use outboard_error::{reason, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A group, and the nodes of its physical volumes.

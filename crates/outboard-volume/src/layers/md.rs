@@ -13,8 +13,8 @@ use super::overlay::overlay;
 use super::{Attempt, Context, Selector, Stack};
 use outboard::image::md::{ArrayMember, MemberRole};
 use outboard::BlockDevice;
-use outboard_sandbox::error::{reason, warn, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{reason, warn, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 

@@ -8,10 +8,9 @@
 use super::subvolumes::{self, Subvolume};
 use super::{Selector, Stack};
 use crate::address::ImageName;
+use outboard_error::format::escaped;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::Class;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::escaped;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 

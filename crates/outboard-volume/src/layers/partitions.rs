@@ -4,9 +4,9 @@
 
 use super::{Attempt, Context, Selector, Stack, PARTITION};
 use outboard::{BlockDevice, Target};
+use outboard_error::{reason, Result};
 use outboard_image::partition::{read_table, Partition};
 use outboard_image::Source;
-use outboard_sandbox::error::{reason, Result};
 use std::io;
 
 /// The device mapper's unit.

@@ -10,10 +10,9 @@ use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
 use crate::options::RootHash;
 use outboard::{BlockDevice, DeviceSource, Target};
+use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_image::verity::VeritySuperblock;
 use outboard_image::Source;
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
 
 const HASHES: &str = "DM_verity_hash";
 pub const VERIFIED: &str = "verified";

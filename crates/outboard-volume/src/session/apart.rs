@@ -5,8 +5,8 @@
 
 use super::{in_session, Session};
 use outboard::close_of_parent;
+use outboard_error::Result;
 use outboard_sandbox::apart::Apart;
-use outboard_sandbox::error::Result;
 use outboard_sandbox::HostAccess;
 use serde::de::DeserializeOwned;
 use serde::Serialize;

@@ -7,8 +7,7 @@ use crate::address::ImageName;
 use crate::image::Image;
 use crate::layers::names::Meaning;
 use outboard::BlockDevice;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 
 /// The device that a command wants for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

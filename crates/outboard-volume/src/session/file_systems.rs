@@ -4,7 +4,7 @@
 use super::Session;
 use crate::address::ImageName;
 use crate::remote::Remote;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 
 impl Session {
     /// The file systems that a name may mean, and encrypted volumes, each with its type. A name

@@ -9,8 +9,7 @@ use crate::image::{unusable, FileSystem, Image};
 use crate::remote::{is_remote, Remote};
 use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{warn, Error, ErrorKind, Failure, Result};
 use std::path::Path;
 
 /// The source of a mount.

@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::remote::{Protocol, Remote};
 use outboard::net::{Canceller, TcpStream};
 use outboard::{load_libslirp, Interface, Kernel, ServerRequests};
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::sandbox::NetworkAccess;
 use std::collections::HashMap;
 use std::io;
@@ -106,7 +106,7 @@ fn forbidden(description: &str) -> Option<String> {
 
 /// The address of a name, IPv4 if it has one.
 fn look_up(host: &str) -> Result<IpAddr> {
-    let failed = |text: String| Error::known(outboard_sandbox::failure::ErrorKind::NotFound, text);
+    let failed = |text: String| Error::known(outboard_error::ErrorKind::NotFound, text);
     let unknown = |error: io::Error| {
         let text = error.to_string();
         let why = text.rsplit_once(": ").map_or(&*text, |(_, why)| why);

@@ -13,8 +13,7 @@ use crate::image::Image;
 use crate::remote::{Protocol, Remote};
 use outboard::net::EventSource;
 use outboard::{Kernel, Mount, Secret};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{Error, ErrorKind, Failure, Result};
 use outboard_sandbox::interrupt::Guard;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -445,7 +444,7 @@ impl Session {
         remote: &Remote,
         write: bool,
     ) -> Result<usize> {
-        let shown = outboard_sandbox::format::escaped(file.as_os_str().as_encoded_bytes());
+        let shown = outboard_error::format::escaped(file.as_os_str().as_encoded_bytes());
         if remote.protocol != Protocol::Nbd {
             let text = format!("{shown} is a file system: this command works on disks");
             return Err(Error::Usage(text));
@@ -495,7 +494,7 @@ impl Session {
 
     /// The image of a disk that [`Session::connect`] has connected.
     pub(super) fn remote_image(&self, file: &Path) -> Result<Image> {
-        let shown = outboard_sandbox::format::escaped(file.as_os_str().as_encoded_bytes());
+        let shown = outboard_error::format::escaped(file.as_os_str().as_encoded_bytes());
         let missing = || {
             let text = format!("{shown}: this command works on files of the host only");
             Error::known(ErrorKind::Unsupported, text)

@@ -7,7 +7,7 @@ use crate::destination::{note_volume, Use, UsedFiles};
 use crate::held::HeldImages;
 use crate::image::Image;
 use crate::options::Options;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use outboard_sandbox::HostAccess;
 use std::io;
 use std::path::Path;

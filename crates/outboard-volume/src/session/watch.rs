@@ -20,10 +20,8 @@
 //! program uses the mount, its server may come and go.
 
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
-use outboard_sandbox::error::failure_code;
-use outboard_sandbox::failure::{ErrorKind, Failure};
+use outboard_error::{failure_code, report, ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::reported::report;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

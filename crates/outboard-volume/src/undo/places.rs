@@ -13,7 +13,7 @@ use super::format::{Head, LogState, Reader};
 use super::wrong;
 use crate::uuid::hash;
 use outboard::{Fd, System, Tree};
-use outboard_sandbox::error::{reason, warn};
+use outboard_error::{reason, warn};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

@@ -3,10 +3,11 @@
 
 use super::Side;
 use crate::commands::getfattr::encode;
+use crate::format::{self, name};
 use crate::output::{Output, Print};
 use crate::record::{kind, nanoseconds, Bytes, DeviceNumber};
-use outboard_sandbox::error::Result;
-use outboard_sandbox::format::{self, escaped, name};
+use outboard_error::format::escaped;
+use outboard_error::Result;
 use serde::{Serialize, Serializer};
 
 /// Something of a file that can differ.

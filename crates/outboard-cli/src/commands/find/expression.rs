@@ -2,7 +2,7 @@
 //! The parts of find's expression: tests and actions, and which facts of a file they need.
 
 use super::printf::PrintfFormat;
-use outboard_sandbox::error::Result;
+use outboard_error::Result;
 use outboard_transfer::glob::Pattern;
 use outboard_volume::address::Place;
 

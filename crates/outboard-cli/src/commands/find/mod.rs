@@ -8,13 +8,13 @@ mod printf;
 
 use crate::commands::operands::find_trees;
 use crate::commands::uses_images;
+use crate::format;
 use crate::output::Output;
 use crate::record;
 use clap::Args;
 use expression::{ExaminedFile, Expression, FindAction, Test};
 use outboard::ReadDir;
-use outboard_sandbox::error::{Error, Failures, Result};
-use outboard_sandbox::format;
+use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::accounts::Accounts;

@@ -2,7 +2,8 @@
 //! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in
 //! this program.
 
-use outboard_sandbox::format;
+use crate::format;
+use outboard_error::format::escaped;
 use std::ffi::CString;
 
 /// Columns that a field may have.
@@ -172,7 +173,7 @@ fn escape(rest: &mut &[u8]) -> Result<Piece, String> {
             u8::try_from(number).map_err(|_| "an octal number is larger than a byte")?
         }
         other => {
-            let shown = format::escaped(&[other]);
+            let shown = escaped(&[other]);
             return Err(format!("\"\\{shown}\" is unknown"));
         }
     };

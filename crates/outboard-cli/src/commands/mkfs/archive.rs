@@ -2,8 +2,8 @@
 //! The tar archive that a file system is made from. Its size is found by reading it once before it
 //! is unpacked, so a pipe is kept in a private file.
 
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::tar::input::ArchiveInput;
 use outboard_volume::standard_input::StandardInput;

@@ -5,9 +5,9 @@
 use super::makers::{FileSystemMaker, FillMethod};
 use super::{MkfsArgs, Wish};
 use crate::commands::uses_image;
+use outboard_error::format::size as size_text;
+use outboard_error::{warn, Error, Result};
 use outboard_image::{probe, Class, FileSource, Probe};
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::format::size as size_text;
 use outboard_volume::address::ImageName;
 use outboard_volume::destination::{Use, UsedFiles};
 use outboard_volume::scratch::Scratch;

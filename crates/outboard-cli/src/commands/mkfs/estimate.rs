@@ -4,7 +4,7 @@
 use super::archive::SourceArchive;
 use super::host_tree;
 use super::makers::FileSystemMaker;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::operand::is_directory;

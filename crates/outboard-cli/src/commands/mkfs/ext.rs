@@ -7,7 +7,7 @@
 
 use crate::commands::uses_image;
 use outboard::Tree;
-use outboard_sandbox::error::{Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::tool::{Call, Tool};
 use outboard_transfer::cp::Changes;

@@ -3,11 +3,9 @@
 //! be long.
 
 use outboard::{System, Tree};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{report, Error, ErrorKind, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::reported::report;
 use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{EntryText, Step, Walk};
 use outboard_volume::address::Place;

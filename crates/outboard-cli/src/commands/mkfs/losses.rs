@@ -4,9 +4,8 @@
 
 use super::host_tree;
 use super::makers::FileSystemMaker;
-use outboard_sandbox::error::Result;
-use outboard_sandbox::failure::{ErrorKind, Failure};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
+use outboard_error::{ErrorKind, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_transfer::report::{Loss, Report};
 use outboard_transfer::walk::{Entry, EntryText, Step};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The distribution's makers of file systems: the known ones, and the options of each.
 
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::tool::Tool;
 use outboard_transfer::report::Loss;
 use outboard_volume::image_file::FILE_SECTOR;

@@ -3,8 +3,7 @@
 
 use super::MkfsArgs;
 use crate::commands::uses_image;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::destination::describe;
 use outboard_volume::image::Image;

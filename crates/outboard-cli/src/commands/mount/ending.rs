@@ -6,7 +6,7 @@
 //! image.
 
 use outboard::{process_end, Fd, Tree};
-use outboard_sandbox::error::warn;
+use outboard_error::warn;
 use outboard_volume::host_mounts;
 use outboard_volume::servers::{self, MountServer};
 use std::path::Path;

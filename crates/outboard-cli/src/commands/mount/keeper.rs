@@ -7,9 +7,8 @@
 
 use super::Plan;
 use outboard::{send_fd, signals, Tree};
+use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::crash;
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
 use outboard_sandbox::interrupt::ending_signals;
 use outboard_volume::host_mounts;
 use signal_hook::consts::SIGINT;
@@ -112,7 +111,7 @@ impl Voice {
         match self.is_alone() {
             true => self.line(&format!(
                 "outboard: {}",
-                outboard_sandbox::format::message(message)
+                outboard_error::format::message(message)
             )),
             false => warn(message),
         }

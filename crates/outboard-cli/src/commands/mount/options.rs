@@ -2,8 +2,8 @@
 //! The options after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
 use crate::commands::arguments::parse_size;
+use outboard_error::{Error, Result};
 use outboard_fuse::owners::IdMap;
-use outboard_sandbox::error::{Error, Result};
 use outboard_volume::host_mounts::Flags;
 use outboard_volume::options::Options as VolumeOptions;
 

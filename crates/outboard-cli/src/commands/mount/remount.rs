@@ -7,8 +7,7 @@
 use super::options::Options;
 use super::{umount, Plan};
 use outboard::System;
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts;
 use outboard_volume::servers::{self, MountServer};

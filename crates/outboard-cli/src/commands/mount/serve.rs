@@ -10,11 +10,11 @@ use super::options::Options;
 use super::Plan;
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
+use outboard_error::{Error, Result};
 use outboard_fuse::owners::Owners;
 use outboard_fuse::server::{
     granularity, Gate, HostCache, ServedVolume, ServerOptions, VolumeServer,
 };
-use outboard_sandbox::error::{Error, Result};
 use outboard_volume::session::{Session, Style};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -3,9 +3,7 @@
 
 use clap::Args;
 use outboard::Tree;
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::reported::report;
+use outboard_error::{reason, report, Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts::{self, HostMount};
 use outboard_volume::servers::{self, MountServer};

@@ -5,14 +5,14 @@ mod types;
 
 use crate::commands::arguments::parse_size;
 use crate::commands::{reads_images, runs_programs};
+use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
+use outboard_error::format::{escaped, size as size_text};
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
@@ -161,7 +161,7 @@ fn good_name(name: &str) -> std::result::Result<String, String> {
     if name.contains(odd) || name.encode_utf16().count() > 36 {
         return Err(format!(
             "\"{}\" cannot be a partition's name: at most 36 characters, no quotes, no backslashes",
-            format::escaped(name.as_bytes())
+            escaped(name.as_bytes())
         ));
     }
     Ok(name.to_owned())
@@ -188,7 +188,7 @@ impl NewPartition {
         // Writing to a string cannot fail.
         if let Some(size) = self.size {
             if !gpt && size > sfdisk::MBR_END {
-                let most = format::size(sfdisk::MBR_END);
+                let most = size_text(sfdisk::MBR_END);
                 let text = format!("in an MBR no partition ends behind {most}");
                 return Err(Error::Usage(text));
             }
@@ -409,13 +409,13 @@ impl<'a> Listing<'a> {
 impl Print for Listing<'_> {
     fn print(&self, output: &mut Output) -> Result<()> {
         let id = self.id.unwrap_or("-");
-        output.line(format!("{} {id}, {}", self.kind, format::size(self.size)))?;
+        output.line(format!("{} {id}, {}", self.kind, size_text(self.size)))?;
         let head = ["N", "start", "size", "type", "name"].map(str::to_owned);
         let rows = self.partitions.iter().map(|partition| {
             vec![
                 partition.number.to_string(),
                 partition.start.to_string(),
-                format::size(partition.size),
+                size_text(partition.size),
                 partition.type_name.unwrap_or(partition.type_id).to_owned(),
                 output.text(partition.name.unwrap_or("")),
             ]

@@ -3,10 +3,9 @@
 
 use crate::commands::uses_image;
 use crate::sfdisk;
+use outboard_error::format::size as size_text;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table, TableKind};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
-use outboard_sandbox::format::size as size_text;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
 use outboard_volume::session::{apart, Session};

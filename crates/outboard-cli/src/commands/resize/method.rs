@@ -4,8 +4,7 @@
 use super::holder::round_up;
 use crate::commands::uses_image;
 use outboard::{Fd, Mount};
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::tool::{Tool, ToolFile};
 use outboard_volume::address::ImageName;
 use outboard_volume::options::Options;

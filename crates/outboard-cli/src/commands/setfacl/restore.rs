@@ -4,8 +4,7 @@
 use super::{entries, entry, write, wrong, Kind};
 use crate::commands::descend::VisitedFile;
 use crate::commands::dump::DumpSection;
-use outboard_sandbox::error::{Error, Result};
-use outboard_sandbox::failure::ErrorKind;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::accounts::{AccountNames, Accounts};
 use outboard_transfer::acl::{Acl, ACCESS, DEFAULT};
 use std::io;

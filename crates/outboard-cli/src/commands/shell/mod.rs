@@ -10,11 +10,11 @@ mod places;
 
 use crate::commands::line::{split, understand, Lines};
 use crate::commands::uses;
+use crate::format::name;
 use crate::output::Output;
 use clap::Args;
-use outboard_sandbox::bounded::print_rest;
-use outboard_sandbox::error::{warn, Error, Result};
-use outboard_sandbox::format::{escaped, name};
+use outboard_error::format::escaped;
+use outboard_error::{print_rest, warn, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::{ImageName, Place};

@@ -9,7 +9,7 @@ use super::host_part;
 use crate::commands::arguments::Arguments;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Arg, Command, CommandFactory};
-use outboard_sandbox::format::escaped;
+use outboard_error::format::escaped;
 use outboard_volume::address::{ImageName, Place};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;

@@ -11,10 +11,9 @@ use self::derive::Budget;
 use super::keys::Secret;
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
+use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_image::luks::{KeySlot, LuksHeader};
 use outboard_image::Source;
-use outboard_sandbox::error::{reason, Error, Result};
-use outboard_sandbox::failure::ErrorKind;
 use std::fmt::Write;
 use std::io;
 
@@ -282,7 +281,7 @@ pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<
             context.keys.remember(passphrase);
             return volume.add(stack, index, key, context);
         }
-        outboard_sandbox::error::warn("no key slot opens with this passphrase");
+        outboard_error::warn("no key slot opens with this passphrase");
     }
     Err(failed(
         ErrorKind::WrongKey,

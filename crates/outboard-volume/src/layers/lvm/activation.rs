@@ -12,7 +12,7 @@ use crate::layers::overlay::overlay;
 use crate::layers::{Attempt, Context, Stack};
 use outboard::image::lvm::{Area, Raid, Segment, SegmentKind, VolumeGroup};
 use outboard::{BlockDevice, Kernel, Target};
-use outboard_sandbox::error::reason;
+use outboard_error::reason;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most levels of volumes. LVM's own stacks have about six.
@@ -240,7 +240,7 @@ impl<'a> Activation<'a> {
             SegmentKind::Other(kind) => {
                 return Err(format!(
                     "volumes of the type {} cannot be opened yet",
-                    outboard_sandbox::format::escaped(kind.as_bytes())
+                    outboard_error::format::escaped(kind.as_bytes())
                 ));
             }
         }
@@ -272,12 +272,12 @@ impl<'a> Activation<'a> {
         let last = device.map_or(String::new(), |device| {
             format!(
                 ", last seen as {}",
-                outboard_sandbox::format::escaped(device.as_bytes())
+                outboard_error::format::escaped(device.as_bytes())
             )
         });
         format!(
             "the physical volume {}{last} is missing: add its disk with --disk",
-            outboard_sandbox::format::escaped(id.as_bytes())
+            outboard_error::format::escaped(id.as_bytes())
         )
     }
 

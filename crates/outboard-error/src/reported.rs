@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reports on standard error while a command runs: failures after which it goes on, and warnings.
 //! They are kept for a program that reads the command's output, if it asks for them; a copy of this
-//! process ([`crate::apart`]) sends its own home. In calls of the library they go into a list
+//! process sends its own home. In calls of the library they go into a list
 //! ([`crate::notes`]) instead.
 
 use crate::bounded::{self, FailureReason};
@@ -108,7 +108,7 @@ pub fn keep_reports() {
 }
 
 /// Whether reports are kept: then standard output is for a program.
-pub(crate) fn are_kept() -> bool {
+pub fn are_kept() -> bool {
     KEPT.lock().expect("no thread panics").is_some()
 }
 
@@ -119,7 +119,7 @@ pub fn take_reports() -> Kept {
 }
 
 /// In a copy of this process: keeps its own reports, if this process keeps any.
-pub(crate) fn begin_copy() {
+pub fn begin_copy() {
     bounded::forget();
     if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
         *kept = Kept::default();
@@ -127,7 +127,7 @@ pub(crate) fn begin_copy() {
 }
 
 /// Adds what a copy of this process has printed.
-pub(crate) fn add_of_copy(reports: Kept) {
+pub fn add_of_copy(reports: Kept) {
     if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
         kept.failures.add_all(reports.failures);
         kept.warnings.add_all(reports.warnings);
@@ -135,7 +135,7 @@ pub(crate) fn add_of_copy(reports: Kept) {
 }
 
 /// Adds a failure that a copy of this process has printed in other words.
-pub(crate) fn add_failure_of_copy(failure: Failure) {
+pub fn add_failure_of_copy(failure: Failure) {
     keep(|kept| &mut kept.failures, failure.into());
 }
 

@@ -3,15 +3,12 @@
 
 use crate::failure::{ErrorKind, Failure};
 use crate::format::escaped;
-use crate::reported::{report, Reported};
+use crate::reported::{report, warn, Reported};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
-
-pub use crate::failure::reason;
-pub use crate::reported::warn;
 
 /// The exit code of a failure.
 static FAILURE_CODE: AtomicU8 = AtomicU8::new(1);

@@ -2,8 +2,8 @@
 //! Where notes and warnings go: to standard error in the program, into a list in calls of the
 //! library.
 //!
-//! A thread that works for a call of the library has a list ([`Notes::collect`]), which `warn` of
-//! the module `error` looks for. Threads that help it get the list by [`Notes::current`].
+//! A thread that works for a call of the library has a list ([`Notes::collect`]), which
+//! [`warn`](crate::warn) looks for. Threads that help it get the list by [`Notes::current`].
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Errors of the engine: what failed, on which thing, why.
+//!
+//! A [`Failure`] has a kind ([`ErrorKind`]), the errno of its cause, its file, a text, and the
+//! kernel's own words. An [`Error`] is the end of a command: a failure, a wrong command line, a
+//! stop by the user. [`report`] and [`warn`] report while work goes on; [`Notes`] collects these
+//! reports in calls of the library. [`format`](mod@format) makes the parts of messages.
+
+#![warn(missing_docs)]
+
+mod bounded;
+mod error;
+mod failure;
+pub mod format;
+mod notes;
+mod reported;
+mod stderr;
+
+pub use bounded::print_rest;
+pub use error::{
+    exit_code, failure_code, set_failure_code, with_failure_code, Error, Failures, Result,
+};
+pub use failure::{reason, ErrorKind, Failure};
+pub use notes::Notes;
+pub use reported::{
+    add_failure_of_copy, add_of_copy, are_kept, begin_copy, keep_reports, report, take_reports,
+    warn, Kept, Reported, Reports,
+};
