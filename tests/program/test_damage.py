@@ -3,6 +3,7 @@
 interrupted.
 """
 
+import json
 import os
 import random
 import re
@@ -309,8 +310,13 @@ def test_a_nilfs2_whose_last_log_is_damaged(work):
     assert os.path.exists(os.path.join(work, "copied", "first"))
     assert not os.path.exists(os.path.join(work, "copied", "last"))
     bad("diff", f"{image}:/", os.path.join(work, "copied"), code=2, mentions=why)
+    # Each line of a script that uses the older state fails, and no other.
+    other = images.make(os.path.join(work, "other"), "ext4")
     script = os.path.join(work, "script")
     with open(script, "w", encoding="ascii") as stream:
-        stream.write(f"ls --json {image}:/\n")
-    result = bad("run-script", script, mentions=(*why, "script:1: failed with exit code 1"))
-    assert '"ok":false' in result.out.replace(" ", ""), result
+        stream.write(2 * f"ls --json {image}:/\n" + f"ls --json {other}:/\n")
+    result = bad("run-script", "--keep-going", script,
+                 mentions=(*why, *(f"script:{line}: failed with exit code 1" for line in (1, 2))))
+    assert result.err.count(why[0]) == 2, result
+    ends = [json.loads(line)["ok"] for line in result.out.splitlines() if '"ok"' in line]
+    assert ends == [False, False, True], result

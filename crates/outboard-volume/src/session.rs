@@ -43,7 +43,6 @@ use outboard_sandbox::{HostAccess, Sandbox};
 use std::collections::HashSet;
 use std::mem::forget;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// vCPUs beyond this do not make copying faster.
@@ -88,8 +87,8 @@ pub struct Session {
     /// A slot is empty once one of its disks was released.
     stacks: Vec<Option<OpenStack>>,
     noted: HashSet<String>,
-    /// A file system was mounted in an older state, which was reported as a failure.
-    is_older: AtomicBool,
+    /// Mounts that show an older state, as the present command has reported.
+    older: Vec<usize>,
     umask: u32,
     style: Style,
     /// The process belongs to a program that is not ours.
@@ -199,7 +198,7 @@ impl Session {
             mounts: Vec::new(),
             stacks: Vec::new(),
             noted: HashSet::new(),
-            is_older: AtomicBool::new(false),
+            older: Vec::new(),
             umask: 0,
             style: Style::default(),
             in_library: false,
@@ -368,14 +367,12 @@ impl Session {
         self.told(problems, position)
     }
 
-    /// The result of a command: a failure if a file system was mounted in an older state, which was
-    /// reported.
-    pub fn unless_older<T>(&self, done: Result<T>) -> Result<T> {
+    /// The result of a command, which ends: a failure if it used a file system in an older state.
+    pub fn unless_older<T>(&mut self, done: Result<T>) -> Result<T> {
+        let used = !std::mem::take(&mut self.older).is_empty();
         match done {
             // The status of "diff" for trees that differ.
-            Ok(_) | Err(Error::Status(1)) if self.is_older.load(Ordering::Relaxed) => {
-                Err(Error::Told)
-            }
+            Ok(_) | Err(Error::Status(1)) if used => Err(Error::Told),
             done => done,
         }
     }

@@ -323,9 +323,9 @@ impl Session {
         let options = options.join(",");
         let uuid = self.uuid_of_new(shown, origin, &found.device, probed, write)?;
         let device = found.mountable();
-        let mount = self.mount_device(shown, device, probed, &options, write, || None)?;
+        let (mount, older) = self.mount_device(shown, device, probed, &options, write, || None)?;
         let mut mounted = MountedDevice::new(shown.to_owned(), origin, mount);
-        mounted.uuid = uuid;
+        (mounted.uuid, mounted.older) = (uuid, older);
         Ok(self.add_mount(mounted))
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct MountedDevice {
     pub(super) server: Option<ServerState>,
     /// Of its file system.
     pub(super) uuid: Option<String>,
+    /// It shows an older state than the last one.
+    pub(super) older: Option<Failure>,
 }
 
 impl MountedDevice {
@@ -60,6 +62,7 @@ impl MountedDevice {
             mount,
             server: None,
             uuid: None,
+            older: None,
         }
     }
 
@@ -106,7 +109,9 @@ impl Session {
     /// Mounts the file system of a name, unless it is mounted.
     pub fn mount(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         let mounted = self.mount_named(name, write);
-        mounted.map_err(|error| error.about(name.operand()))
+        let index = mounted.map_err(|error| error.about(name.operand()))?;
+        self.report_older_state(index);
+        Ok(index)
     }
 
     fn mount_named(&mut self, name: &ImageName, write: bool) -> Result<usize> {
@@ -260,14 +265,15 @@ impl Session {
         let shown = name.shown();
         let uuid = self.uuid_of_new(&shown, origin, &device, probed, write)?;
         let cut = || self.open_disk(disk).image.truncation(found);
-        let mount = self.mount_device(&shown, &device, probed, "", write, cut)?;
+        let (mount, older) = self.mount_device(&shown, &device, probed, "", write, cut)?;
         let mut mounted = MountedDevice::new(shown, origin, mount);
-        mounted.uuid = uuid;
+        (mounted.uuid, mounted.older) = (uuid, older);
         Ok(mounted)
     }
 
     /// Mounts a block device. `probed`: result of the probe; `options`: of the file system; `cut`:
-    /// describes a missing end of the image.
+    /// describes a missing end of the image. Returns the mount, and a failure if the mount shows an
+    /// older state.
     pub(super) fn mount_device(
         &self,
         shown: &str,
@@ -276,7 +282,7 @@ impl Session {
         options: &str,
         write: bool,
         cut: impl Fn() -> Option<String>,
-    ) -> Result<Mount> {
+    ) -> Result<(Mount, Option<Failure>)> {
         let kind = match (&self.options.kind, probed) {
             (Some(kind), _) => kind.clone(),
             (None, Some(found)) => match unusable(shown, found) {
@@ -314,7 +320,7 @@ impl Session {
             let state = unclean.map_or(State::Unknown, |found| found.state);
             self.explain(shown, &kind, &error, position, state, cut())
         })?;
-        self.report_older_state(shown, position);
+        let older = self.older_state(shown, position);
         if mount.journal_ignored() {
             warn(format!(
                 "{shown}: not left well, and opened without replaying its journal: what was \
@@ -326,7 +332,7 @@ impl Session {
             let failure = Failure::new(ErrorKind::ReadOnly, text);
             return Err(failure.with_kernel(self.kernel_lines(position)).into());
         }
-        Ok(mount)
+        Ok((mount, older))
     }
 
     /// Unmounts written file systems: a later signal leaves them clean. Layers stay open, because

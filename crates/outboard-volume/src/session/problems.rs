@@ -16,7 +16,6 @@ use outboard_sandbox::interrupt::Interrupt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 /// The kernel's log message (block/blk-mq.c) about a disk without room on the host, before the
 /// disk's name.
@@ -77,20 +76,32 @@ impl Session {
         }
     }
 
-    /// Reports a mount, which began at this position of the log, that shows an older state of its
-    /// file system than the last one. The command goes on, and ends as failed.
-    pub(super) fn report_older_state(&self, shown: &str, position: usize) {
+    /// The failure of a mount, which began at this position of the log, that shows an older state of
+    /// its file system than the last one.
+    pub(super) fn older_state(&self, shown: &str, position: usize) -> Option<Failure> {
         let lines = self.messages_since(position);
         if !lines.iter().any(|line| line.contains(LEFT_OUT)) {
-            return;
+            return None;
         }
         let text = format!(
             "{shown}: damaged: its last log cannot be read, so files are as an earlier checkpoint \
              has them; newer ones are missing"
         );
         let failure = Failure::new(ErrorKind::Damaged, text).with_path(shown.as_bytes().to_vec());
-        report(failure.with_kernel(self.kernel_lines(position)));
-        self.is_older.store(true, Ordering::Relaxed);
+        Some(failure.with_kernel(self.kernel_lines(position)))
+    }
+
+    /// Reports a mount that shows an older state, once for each command that uses it. The command
+    /// goes on, and ends as failed.
+    pub(super) fn report_older_state(&mut self, index: usize) {
+        let mounted = self.mounts[index].as_ref();
+        let Some(failure) = mounted.and_then(|mounted| mounted.older.clone()) else {
+            return;
+        };
+        if !self.older.contains(&index) {
+            self.older.push(index);
+            report(failure);
+        }
     }
 
     /// Reports servers that have not answered in time: the errors of files only say that reading or
