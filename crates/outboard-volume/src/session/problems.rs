@@ -76,8 +76,8 @@ impl Session {
         }
     }
 
-    /// The failure of a mount, which began at this position of the log, that shows an older state of
-    /// its file system than the last one.
+    /// The failure of a mount that shows an older state of its file system than the last one. The
+    /// mount began at this position of the log.
     pub(super) fn older_state(&self, shown: &str, position: usize) -> Option<Failure> {
         let lines = self.messages_since(position);
         if !lines.iter().any(|line| line.contains(LEFT_OUT)) {
