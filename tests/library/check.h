@@ -6,12 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* How the program ends. A fuzz target needs another end. */
+#ifndef CHECK_FAILED
+#define CHECK_FAILED() _Exit(1)
+#endif
+
 #define CHECK(condition)                                                              \
 	do {                                                                          \
 		if (!(condition)) {                                                   \
 			fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__,    \
 				#condition);                                          \
-			_Exit(1);                                                     \
+			CHECK_FAILED();                                               \
 		}                                                                     \
 	} while (0)
 
@@ -22,7 +27,7 @@
 		if (got_ != wanted_) {                                                \
 			fprintf(stderr, "%s:%d: %s is %ld, not %s (%ld)\n", __FILE__, \
 				__LINE__, #got, got_, #wanted, wanted_);              \
-			_Exit(1);                                                     \
+			CHECK_FAILED();                                               \
 		}                                                                     \
 	} while (0)
 

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "dhcp_message.h"
+#include "dhcp_sane.h"
 
 #define TRANSACTION 0x12345678u
 #define HEADERS 28
@@ -287,29 +288,6 @@ static void test_refused(void)
 	EXPECT_REFUSED(packet.size = HEADERS; wrap(&packet));
 }
 
-/* An interface can be configured with every reply that the parser accepts. */
-static void check_sane(const struct ob_dhcp_reply *reply)
-{
-	if (reply->type == OB_DHCP_NAK)
-		return;
-	CHECK(reply->type == OB_DHCP_ACK || reply->type == OB_DHCP_OFFER);
-	CHECK(reply->address.family == AF_INET && reply->address.prefix >= 1 &&
-	      reply->address.prefix <= 32 && ob_net_address_is_of_host(&reply->address));
-	CHECK(reply->lease && reply->renew && reply->renew <= reply->rebind);
-	CHECK(reply->rebind == OB_NEVER || reply->rebind <= reply->lease * 1000ull);
-	CHECK(!reply->mtu || (reply->mtu >= 1280 && reply->mtu <= 65535));
-	CHECK(reply->servers.count >= 0 && reply->servers.count <= OB_NET_SERVERS_MOST);
-	CHECK(reply->route_count >= 0 && reply->route_count <= OB_DHCP_ROUTES_MOST);
-	for (int i = 0; i < reply->route_count; i++) {
-		const struct ob_net_address *to = &reply->routes[i].destination;
-		uint32_t value;
-
-		memcpy(&value, to->bytes, 4);
-		CHECK(to->prefix <= 32);
-		CHECK(to->prefix == 32 || !(ntohl(value) << to->prefix));
-	}
-}
-
 static void damage(struct packet *packet)
 {
 	for (int changes = 1 + rand() % 8; changes; changes--) {
@@ -354,7 +332,7 @@ static void test_damaged(long count)
 			packet.bytes[rand() % HEADERS] = (uint8_t)rand();
 		if (!read_packet(&packet, &reply))
 			continue;
-		check_sane(&reply);
+		check_sane_reply(&reply);
 		accepted++;
 	}
 	/* The test is of use only if enough of them get far. */
