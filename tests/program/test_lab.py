@@ -48,17 +48,19 @@ def test_each_example_is_run_here():
     assert len(names) == 6 and names <= first_arguments(__file__, "lab_of")
 
 
-def test_a_lab_reads_no_key(work):
-    """It has no image: what waits on standard input is not for it."""
+def test_a_lab_has_no_key(work):
+    """It has no image: a key for one is a mistake, and standard input is not read."""
     path = written(work, PAIR + "steps:\n  - ping: {from: a, to: b}\n")
     reader, writer = os.pipe()
     try:  # nobody ever writes
-        done = subprocess.run(program.command("lab", "--key-file", "-", path), stdin=reader,
-                              capture_output=True, timeout=GUARD, check=False)
+        for words, code in ((["--key-file", "-"], 2), ([], 0)):
+            done = subprocess.run(program.command("lab", *words, path), stdin=reader,
+                                  capture_output=True, timeout=GUARD, check=False)
+            assert done.returncode == code, done
+            assert (b"lab does not use the option --key-file" in done.stderr) == (code == 2)
     finally:
         os.close(reader)
         os.close(writer)
-    assert done.returncode == 0, done
 
 
 def test_router():

@@ -46,18 +46,42 @@ def sections(path):
     return found
 
 
+def shared(*command) -> dict:
+    """The shared options that the help lists, and whether each takes a value."""
+    text = help_of(*command).partition("Shared options:\n")[2].partition("\n\nExample")[0]
+    found = re.findall(r"^ +(?:-., )?(--[a-z-]+)( <)?", text, re.MULTILINE)
+    return {option: bool(value) for option, value in found}
+
+
 def test_help_has_the_own_options_of_a_command_first():
+    everything = set(shared())
+    assert len(everything) > 15
     for name in commands():
-        own, _, general = help_of(name).partition("Options of all commands:\n")
-        assert "--key-file" in general and "--key-file" not in own, name
+        own, _, general = help_of(name).partition("Shared options:\n")
+        listed = set(re.findall(r"^ +(?:-., )?(--[a-z-]+)", own, re.MULTILINE))
+        assert not listed & everything, name
         assert not re.search(r"^ +(-[aln1],?|--json)\b", general, re.MULTILINE), name
+
+
+def test_a_command_takes_the_shared_options_that_its_help_lists():
+    everything = shared()
+    refused = 0
+    for name in commands():
+        listed = shared(name)
+        assert set(listed) <= set(everything), name
+        for option in set(everything) - set(listed):
+            value = ["1"] if everything[option] else []
+            bad(name, option, *value, code=2, mentions=[option, f"outboard {name}"])
+            refused += 1
+    assert refused > 80
+    for words in (["lab", "--memory", "64M", "net.yaml"], ["--memory", "64M", "lab", "net.yaml"]):
+        bad(*words, code=2, mentions=["lab does not use the option --memory"])
+    bad("lab", "--json", "--no-glob", "net.yaml", code=2, mentions=["--no-glob"])
 
 
 @pytest.mark.needs("mandoc")
 def test_every_page(work):
-    everything = sections(page(work))["OPTIONS"]
-    general = [line for line in everything
-               if line.startswith("--") and not re.match("--(verbose|help|version)", line)]
+    general = [line for line in sections(page(work))["SHARED OPTIONS"] if line.startswith("--")]
     assert "--key-file <FILE>" in general
     assert "--ro   Open images read-only: not a byte of them changes" in general
     for name in [[], *([name] for name in commands())]:
@@ -67,9 +91,8 @@ def test_every_page(work):
         assert found["SYNOPSIS"] == [usage(*name), ""], name
         assert "EXTRA" not in found
         assert ("EXAMPLES" in found) == ("\nExample" in help_of(*name)), name
-        if name:
-            assert ([line for line in found["OPTIONS OF ALL COMMANDS"] if line.startswith("--")]
-                    == general), name
+        listed = [line for line in found.get("SHARED OPTIONS", []) if line.startswith("--")]
+        assert listed == [line for line in general if line.split()[0] in shared(*name)], name
         head, foot = list(found)[0], list(found)[-1]
         title = "-".join(["outboard", *name]).upper()
         assert head.startswith(f"{title}(1)") and "2023-11-14" in foot

@@ -570,6 +570,8 @@ def test_bash_completes_what_is_mounted(work, image):
     good("mount", image, place)
     try:
         assert completed(work, "umount", work) == [place]
-        assert "--memory" in completed(work, "umount", "--mem")
+        assert completed(work, "umount", "--l") == ["--lazy"]
+        assert completed(work, "umount", "--mem") == []
+        assert completed(work, "ls", "--mem") == ["--memory"]
     finally:
         good("umount", place)

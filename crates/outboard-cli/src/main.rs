@@ -18,7 +18,6 @@ use outboard::{set_name, Allocator, Fd, Inherited};
 use outboard_error::{exit_code, print_rest, set_failure_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
-use outboard_volume::session::{with_session, Session};
 use output::{JsonLayout, Output};
 use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
@@ -79,8 +78,7 @@ fn run() -> u8 {
              your rights",
         );
     }
-    let run = |session: &mut Session| arguments.command.run(session, &mut output);
-    let result = with_session(options, &access, run);
+    let result = arguments.command.run_alone(options, &access, &mut output);
     let result = output.end(result);
     let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
     let code = end(result);

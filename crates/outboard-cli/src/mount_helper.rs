@@ -6,8 +6,7 @@
 //! `mount.fuse.outboard` it is a helper of mount(8) itself, which passes on what fstab has: `SOURCE
 //! DIRECTORY [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
 
-use crate::commands::arguments::Arguments;
-use clap::CommandFactory;
+use crate::commands::Command;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -36,9 +35,9 @@ fn mount(source: &OsStr, directory: &OsStr, list: &OsStr) -> Vec<OsString> {
 }
 
 fn of_wrapper(source: &OsStr, directory: &OsStr, list: &OsStr) -> Option<Vec<OsString>> {
-    let is_command = source.to_str().is_some_and(|word| {
-        word.starts_with('-') || Arguments::command().find_subcommand(word).is_some()
-    });
+    let is_command = source
+        .to_str()
+        .is_some_and(|word| word.starts_with('-') || Command::name_of(word).is_some());
     if is_command {
         return None;
     }

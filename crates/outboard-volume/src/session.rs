@@ -70,7 +70,7 @@ pub struct Session {
     network: Option<Network>,
     /// The user's login name; empty if unknown.
     user_name: String,
-    /// The command runs other programs: it stays outside of the sandbox, and has no kernel.
+    /// The command stays outside of the sandbox, and has no kernel.
     outside: bool,
     snapshots: Option<PathBuf>,
     log: Arc<LogRing>,
@@ -102,8 +102,7 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: the command's needs of the host. The process must have one thread.
     pub fn new(options: Options, access: &HostAccess) -> Result<Self> {
-        let no_image = access.images.is_empty() && !access.programs || access.no_image;
-        let keys = match no_image {
+        let keys = match access.images.is_empty() && !access.outside {
             true => Keys::default(),
             false => Keys::open(&options),
         };
@@ -118,7 +117,7 @@ impl Session {
         others: &UsedFiles,
     ) -> Result<Self> {
         let mut access = access.with_disks(&options.disks);
-        let network = match access.programs {
+        let network = match access.outside {
             true => None,
             false => Network::prepare(&options, &access.images),
         };
@@ -131,7 +130,7 @@ impl Session {
         let access = &access;
         warnings::open();
         // Other programs may make images, and change them.
-        let held = match access.programs {
+        let held = match access.outside {
             true => HeldImages::default(),
             false => HeldImages::open(&access.images, &options.image_options()),
         };
@@ -142,7 +141,7 @@ impl Session {
         let mut session = Self::of_images(options, held, keys);
         session.used = Arc::new(used);
         session.network = network;
-        session.outside = access.programs;
+        session.outside = access.outside;
         if !access.images.is_empty() {
             session.snapshots = snapshots::directory();
         }
@@ -208,7 +207,7 @@ impl Session {
     /// Enters the sandbox. The process must have one thread.
     fn shut_in(&mut self, access: &HostAccess) -> Result<()> {
         let harmless = access.images.is_empty() && !access.parses;
-        if harmless || access.programs || self.options.no_sandbox {
+        if harmless || access.outside || self.options.no_sandbox {
             return Ok(());
         }
         // The memory of a growing kernel also needs a namespace: prepare it first.

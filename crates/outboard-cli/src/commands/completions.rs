@@ -5,7 +5,7 @@
 use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
 use crate::output::print_all;
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell as Kind;
 use outboard_error::Result;
 
@@ -36,7 +36,7 @@ pub fn run(options: &CompletionsArgs) -> Result<()> {
         CompletionShell::Fish => Kind::Fish,
     };
     let mut text = Vec::new();
-    clap_complete::generate(kind, &mut Arguments::command(), "outboard", &mut text);
+    clap_complete::generate(kind, &mut Arguments::grammar(), "outboard", &mut text);
     if kind == Kind::Bash {
         text.extend_from_slice(BASH.replace("@OPTIONS@", &mount_options()).as_bytes());
     }
@@ -45,7 +45,7 @@ pub fn run(options: &CompletionsArgs) -> Result<()> {
 
 /// The words after `mount -o`, from the table in its help. With a value they end in "=".
 fn mount_options() -> String {
-    let whole = Arguments::command();
+    let whole = Arguments::grammar();
     let mount = whole.find_subcommand("mount");
     let help = mount.and_then(|mount| mount.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();

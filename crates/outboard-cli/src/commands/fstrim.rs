@@ -2,7 +2,7 @@
 //! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file
 //! system become holes of the image's file.
 
-use crate::commands::arguments::parse_size;
+use crate::commands::sizes::parse_size;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;

@@ -4,8 +4,7 @@
 use clap::Args;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::hub::{HubOptions, ServedHub};
-use outboard_sandbox::HostAccess;
-use outboard_volume::session::Session;
+use outboard_volume::options::Options;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -36,15 +35,6 @@ pub struct HubArgs {
 }
 
 impl HubArgs {
-    /// It has no image and no kernel. It stays outside of the sandbox, in which its server is.
-    pub fn host_access() -> HostAccess {
-        HostAccess {
-            programs: true,
-            no_image: true,
-            ..HostAccess::default()
-        }
-    }
-
     /// As the library has it: a backslash takes the next character as it is.
     fn description(&self) -> Vec<u8> {
         let mut text = b"hub:".to_vec();
@@ -61,8 +51,7 @@ impl HubArgs {
     }
 }
 
-pub fn run(options: &HubArgs, session: &Session) -> Result<()> {
-    let settings = session.options();
+pub fn run(options: &HubArgs, settings: &Options) -> Result<()> {
     if settings.no_sandbox {
         warn(
             "warning: NO SANDBOX: a virtual machine that exploits a mistake of this program gets \

@@ -7,7 +7,6 @@ use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
 use outboard_lab::{LabReport, LabSettings, Topology};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_sandbox::HostAccess;
 use outboard_volume::snapshots;
 use outboard_volume::stream_output::write_file;
 use std::fs::File;
@@ -54,15 +53,6 @@ impl Print for LabReport {
 }
 
 impl LabArgs {
-    /// It has no image. Its nodes are copies of this process, with a kernel each.
-    pub fn host_access() -> HostAccess {
-        HostAccess {
-            programs: true,
-            no_image: true,
-            ..HostAccess::default()
-        }
-    }
-
     fn shown(&self) -> String {
         escaped(self.file.as_os_str().as_bytes())
     }

@@ -2,7 +2,8 @@
 //! Lines of scripts and of the shell: each is split into words as `sh` does it, and then understood
 //! as the command line is.
 
-use crate::commands::arguments::{Arguments, Settings};
+use crate::commands::arguments::Arguments;
+use crate::commands::settings::Settings;
 use crate::commands::Command;
 use clap::error::ErrorKind;
 use clap::FromArgMatches;
@@ -64,7 +65,8 @@ fn command_of(matches: &clap::ArgMatches) -> Result<Command> {
     let parsed = Arguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
     if parsed.settings != Settings::default() {
         return Err(Error::Usage(
-            "a line cannot change options that hold for all commands: give them to outboard itself"
+            "a line cannot have shared options, which hold for all lines: give them to run-script \
+             or shell itself"
                 .to_owned(),
         ));
     }
@@ -168,10 +170,9 @@ impl<R: BufRead> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     fn parse(line: &str) -> Result<Option<Command>> {
-        understand(split(line.as_bytes())?, Arguments::command())
+        understand(split(line.as_bytes())?, Arguments::grammar())
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
 use crate::commands::arguments::Arguments;
+use crate::commands::settings::is_shared;
 use crate::output::print_all;
 use clap::builder::PossibleValue;
-use clap::{Arg, ArgAction, Args, Command, CommandFactory};
+use clap::{Arg, ArgAction, Args, Command};
 use jiff::Timestamp;
 use outboard::version;
 use outboard_error::{Error, Result};
@@ -19,7 +20,7 @@ pub struct ManualArgs {
 }
 
 pub fn run(options: &ManualArgs) -> Result<()> {
-    let mut whole = Arguments::command();
+    let mut whole = Arguments::grammar();
     whole.build();
     let command = match &options.command {
         None => &whole,
@@ -52,10 +53,10 @@ fn page(command: &Command, date: &str) -> Roff {
 
     let is_whole = command.is_subcommand_required_set() && !name.contains('-');
     let all: Vec<&Arg> = shown(command).collect();
-    let (global, own): (Vec<&Arg>, Vec<&Arg>) =
-        all.into_iter().partition(|arg| is_of_outboard(arg));
+    let (shared, own): (Vec<&Arg>, Vec<&Arg>) = all.into_iter().partition(|arg| is_shared(arg));
     if is_whole {
-        arguments(&mut roff, "OPTIONS", &[global, own].concat());
+        arguments(&mut roff, "OPTIONS", &own);
+        arguments(&mut roff, "SHARED OPTIONS", &shared);
         pages(&mut roff, command);
     } else {
         let (operands, options): (Vec<&Arg>, Vec<&Arg>) =
@@ -63,7 +64,7 @@ fn page(command: &Command, date: &str) -> Roff {
         arguments(&mut roff, "ARGUMENTS", &operands);
         arguments(&mut roff, "OPTIONS", &options);
         subcommands(&mut roff, command);
-        arguments(&mut roff, "OPTIONS OF ALL COMMANDS", &global);
+        arguments(&mut roff, "SHARED OPTIONS", &shared);
     }
     further(&mut roff, command);
     if !is_whole {
@@ -91,12 +92,6 @@ fn visible(command: &Command) -> impl Iterator<Item = &Command> {
 
 fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| !arg.is_hide_set())
-}
-
-/// Whether it is an option of `outboard` itself. `--json` is one of each command: it is global only
-/// so that it may also follow the words of `part`.
-fn is_of_outboard(arg: &Arg) -> bool {
-    arg.is_global_set() && arg.get_id() != "json"
 }
 
 /// The usage line of `outboard help`.

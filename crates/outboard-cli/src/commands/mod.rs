@@ -46,7 +46,9 @@ mod rmdir;
 mod run_script;
 mod setfacl;
 mod setfattr;
+mod settings;
 mod shell;
+mod sizes;
 mod stat;
 mod sync;
 mod tar_in;
@@ -63,22 +65,43 @@ use outboard_error::format::escaped;
 use outboard_error::{with_failure_code, Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::{ImageName, Place};
-use outboard_volume::session::Session;
+use outboard_volume::options::Options;
+use outboard_volume::session::{with_session, Session};
+use settings::CommandArgs;
+use settings::SettingsGroup::{self, Images, Kernel, Sandbox, Servers, Volumes, Wildcards};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+/// Shared options of a command whose operands may have wildcards.
+const WITH_WILDCARDS: &[SettingsGroup] = &[Images, Volumes, Wildcards, Servers, Kernel, Sandbox];
+/// Those of a command that works on volumes, or on files of exactly these names.
+const IN_VOLUMES: &[SettingsGroup] = &[Images, Volumes, Servers, Kernel, Sandbox];
+/// Those of a command that runs tools on volumes of this machine.
+const BY_TOOLS: &[SettingsGroup] = &[Images, Volumes, Kernel, Sandbox];
+/// Those of a command that works on whole disks of this machine.
+const ON_DISKS: &[SettingsGroup] = &[Images, Kernel, Sandbox];
+
 /// The enum of all commands, and all that differs from one to the other. `small` commands use names
-/// and attributes of files alone ([`HostAccess::is_small`]); `access`: what of the host a command
-/// uses. The word before the function decides what `--json` means: `run` prints nothing, `prints` a
-/// document, `lists` items; `writes` writes data of another form to standard output.
+/// and attributes of files alone ([`HostAccess::is_small`]).
+///
+/// - `uses`: the shared options of the command.
+/// - `access`, or `host`: the part of the host that the command uses. A command with `access` runs
+///   in a session; one with `host` has no image, needs none, and gets the options instead.
+/// - The word before the function decides what `--json` means: `run` prints nothing, `prints` a
+///   document, `lists` items; `writes` writes data of another form to standard output.
 macro_rules! commands {
     ($($(#[$attribute:meta])* $name:literal $variant:ident($options:ty) $($small:ident)? {
-        access: $access:expr,
+        uses: $uses:expr,
+        $needs:ident: $access:expr,
         $work:ident: $run:expr,
     })*) => {
+        $(impl CommandArgs for $options {
+            const SETTINGS: &'static [SettingsGroup] = $uses;
+        })*
+
         #[derive(Debug, Subcommand)]
         pub enum Command {
             $($(#[$attribute])* #[command(name = $name)] $variant(Invocation<$options>),)*
@@ -101,6 +124,14 @@ macro_rules! commands {
                 match word {
                     $($name => Some($name),)*
                     _ => None,
+                }
+            }
+
+            /// The shared options that the command with this name uses.
+            pub fn settings_of(name: &str) -> &'static [SettingsGroup] {
+                match name {
+                    $($name => <$options as CommandArgs>::SETTINGS,)*
+                    _ => &[],
                 }
             }
 
@@ -128,8 +159,18 @@ macro_rules! commands {
             fn work(&self, session: &mut Session, output: &mut Output) -> Result<()> {
                 match self {
                     $(Command::$variant(invocation) => {
-                        let run: work!($work, $options) = $run;
-                        call!($work, run, &invocation.options, session, output)
+                        let run: work!($needs, $work, $options) = $run;
+                        call!($needs, $work, run, &invocation.options, session, output)
+                    })*
+                }
+            }
+
+            /// Does the work of a command that has no image. `None`: it needs a session.
+            fn work_on_host(&self, settings: &Options, output: &mut Output) -> Option<Result<()>> {
+                match self {
+                    $(Command::$variant(invocation) => {
+                        let run: work!($needs, $work, $options) = $run;
+                        on_host!($needs, run, &invocation.options, settings, output)
                     })*
                 }
             }
@@ -160,196 +201,253 @@ macro_rules! layout {
 
 /// The type of the function that does a command's work.
 macro_rules! work {
-    (lists, $options:ty) => { work!(prints, $options) };
-    (prints, $options:ty) => { fn(&$options, &mut Session, &mut Output) -> Result<()> };
-    ($other:ident, $options:ty) => { fn(&$options, &mut Session) -> Result<()> };
+    (host, $work:ident, $options:ty) => { fn(&$options, &Options, &mut Output) -> Result<()> };
+    (access, lists, $options:ty) => { work!(access, prints, $options) };
+    (access, prints, $options:ty) => { fn(&$options, &mut Session, &mut Output) -> Result<()> };
+    (access, $other:ident, $options:ty) => { fn(&$options, &mut Session) -> Result<()> };
 }
 
 macro_rules! call {
-    (lists, $run:ident, $options:expr, $session:ident, $output:ident) => {
+    (host, $work:ident, $run:ident, $options:expr, $session:ident, $output:ident) => {
+        $run($options, $session.options(), $output)
+    };
+    (access, lists, $run:ident, $options:expr, $session:ident, $output:ident) => {
         $run($options, $session, $output)
     };
-    (prints, $run:ident, $options:expr, $session:ident, $output:ident) => {
+    (access, prints, $run:ident, $options:expr, $session:ident, $output:ident) => {
         $run($options, $session, $output)
     };
-    ($other:ident, $run:ident, $options:expr, $session:ident, $output:ident) => {
+    (access, $other:ident, $run:ident, $options:expr, $session:ident, $output:ident) => {
         $run($options, $session)
     };
 }
 
+macro_rules! on_host {
+    (host, $run:ident, $options:expr, $settings:ident, $output:ident) => {
+        Some($run($options, $settings, $output))
+    };
+    (access, $run:ident, $options:expr, $settings:ident, $output:ident) => {{
+        let _ = ($run, $options);
+        None
+    }};
+}
+
 commands! {
     "info" Info(info::InfoArgs) small {
+        uses: IN_VOLUMES,
         access: |options| reads_images([&options.image]),
         prints: info::run,
     }
     "ls" Ls(ls::LsArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: ls::run,
     }
     "cat" Cat(cat::CatArgs) {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         writes: cat::run,
     }
     "stat" Stat(stat::StatArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: stat::run,
     }
     "cp" Cp(cp::CpArgs) {
+        uses: WITH_WILDCARDS,
         access: cp::CpArgs::host_access,
         lists: cp::run,
     }
     "getfattr" Getfattr(getfattr::GetfattrArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: getfattr::run,
     }
     "setfattr" Setfattr(setfattr::SetfattrArgs) small {
+        uses: WITH_WILDCARDS,
         access: setfattr::SetfattrArgs::host_access,
         run: setfattr::run,
     }
     "getfacl" Getfacl(getfacl::GetfaclArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: getfacl::run,
     }
     "setfacl" Setfacl(setfacl::SetfaclArgs) small {
+        uses: WITH_WILDCARDS,
         access: setfacl::SetfaclArgs::host_access,
         run: setfacl::run,
     }
     "lsattr" Lsattr(lsattr::LsattrArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: lsattr::run,
     }
     "chattr" Chattr(chattr::ChattrArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: chattr::run,
     }
     "diff" Diff(diff::DiffArgs) {
+        uses: IN_VOLUMES,
         access: diff::DiffArgs::host_access,
         lists: diff::run,
     }
     "edit" Edit(edit::EditArgs) {
+        uses: IN_VOLUMES,
         access: edit::EditArgs::host_access,
         writes: edit::run,
     }
     "run-script" RunScript(run_script::RunScriptArgs) {
+        uses: WITH_WILDCARDS,
         access: run_script::RunScriptArgs::host_access,
         writes: run_script::run,
     }
     "shell" Shell(shell::ShellArgs) {
+        uses: WITH_WILDCARDS,
         access: shell::ShellArgs::host_access,
         writes: shell::run,
     }
     "mkfs" Mkfs(mkfs::MkfsArgs) {
+        uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
         run: mkfs::run,
     }
     "part" Part(part::PartArgs) {
+        uses: ON_DISKS,
         access: part::PartArgs::host_access,
         prints: part::run,
     }
     "fsck" Fsck(fsck::FsckArgs) {
+        uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
         prints: fsck::run,
     }
     "resize" Resize(resize::ResizeArgs) {
+        uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
         prints: resize::run,
     }
     "fstrim" Fstrim(fstrim::FstrimArgs) {
+        uses: IN_VOLUMES,
         access: |options| writes_images(&options.images),
         lists: fstrim::run,
     }
     "mv" Mv(mv::MvArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: mv::run,
     }
     "rm" Rm(rm::RmArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: rm::run,
     }
     "mkdir" Mkdir(mkdir::MkdirArgs) small {
+        uses: IN_VOLUMES,
         access: |options| writes_images(&options.places),
         run: mkdir::run,
     }
     "rmdir" Rmdir(rmdir::RmdirArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: rmdir::run,
     }
     "ln" Ln(ln::LnArgs) small {
+        uses: IN_VOLUMES,
         access: |options| writes_images(&options.operands),
         run: ln::run,
     }
     "chmod" Chmod(chmod::ChmodArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: chmod::run,
     }
     "chown" Chown(chown::ChownArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: chown::run,
     }
     "touch" Touch(touch::TouchArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(options.places.iter().chain(&options.reference)),
         run: touch::run,
     }
     "truncate" Truncate(truncate::TruncateArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: truncate::run,
     }
     "find" Find(find::FindArgs) {
+        uses: WITH_WILDCARDS,
         access: find::FindArgs::host_access,
         lists: find::run,
     }
     "tree" Tree(tree::TreeArgs) {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: tree::run,
     }
     "du" Du(du::DuArgs) {
+        uses: WITH_WILDCARDS,
         access: |options| reads_images(&options.places),
         lists: du::run,
     }
     "df" Df(df::DfArgs) small {
+        uses: IN_VOLUMES,
         access: |options| reads_images(&options.images),
         prints: df::run,
     }
     "sync" Sync(sync::SyncArgs) small {
+        uses: WITH_WILDCARDS,
         access: |options| writes_images(&options.places),
         run: sync::run,
     }
     "tar-in" TarIn(tar_in::TarInArgs) {
+        uses: IN_VOLUMES,
         access: tar_in::TarInArgs::host_access,
         run: tar_in::run,
     }
     "tar-out" TarOut(tar_out::TarOutArgs) {
+        uses: WITH_WILDCARDS,
         access: tar_out::TarOutArgs::host_access,
         prints: tar_out::run,
     }
     "mount" Mount(mount::MountArgs) {
+        uses: IN_VOLUMES,
         access: mount::MountArgs::host_access,
         run: mount::run,
     }
     "umount" Umount(mount::umount::UmountArgs) {
-        access: |_| HostAccess::default(),
-        run: |options, _| mount::umount::run(options),
+        uses: &[],
+        host: |_| HostAccess::default(),
+        run: |options, _, _| mount::umount::run(options),
     }
     "lab" Lab(lab::LabArgs) {
-        access: |_| lab::LabArgs::host_access(),
+        uses: &[],
+        host: |_| outside_of_the_sandbox(),
         prints: |options, _, output| lab::run(options, output),
     }
     "hub" Hub(hub::HubArgs) {
-        access: |_| hub::HubArgs::host_access(),
-        run: |options, session| hub::run(options, session),
+        uses: &[Sandbox],
+        host: |_| outside_of_the_sandbox(),
+        run: |options, settings, _| hub::run(options, settings),
     }
     "components" Components(components::ComponentsArgs) {
-        access: |_| HostAccess::default(),
+        uses: &[],
+        host: |_| HostAccess::default(),
         prints: |_, _, output| components::run(output),
     }
     "completions" Completions(completions::CompletionsArgs) {
-        access: |_| HostAccess::default(),
-        writes: |options, _| completions::run(options),
+        uses: &[],
+        host: |_| HostAccess::default(),
+        writes: |options, _, _| completions::run(options),
     }
     #[command(hide = true)]
     "manual" Manual(manual::ManualArgs) {
-        access: |_| HostAccess::default(),
-        writes: |options, _| manual::run(options),
+        uses: &[],
+        host: |_| HostAccess::default(),
+        writes: |options, _, _| manual::run(options),
     }
 }
 
@@ -391,13 +489,34 @@ impl Command {
         }
     }
 
-    /// Runs the command. Its changes to images are durable after [`Session::finish`].
-    pub fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
-        if let (name, JsonLayout::Refused, true) = self.form() {
-            return Err(Error::Usage(format!(
-                "{name} has no --json: its standard output is data of another form"
-            )));
+    /// Runs the command, the only one of the process, in a session if it needs one. The process
+    /// must end next.
+    pub fn run_alone(
+        &self,
+        options: Options,
+        access: &HostAccess,
+        output: &mut Output,
+    ) -> Result<()> {
+        self.check_layout()?;
+        match self.work_on_host(&options, output) {
+            Some(worked) => worked.and_then(|()| output.flush()),
+            None => with_session(options, access, |session| self.run(session, output)),
         }
+    }
+
+    /// Refuses --json for a command that prints data of another form.
+    fn check_layout(&self) -> Result<()> {
+        match self.form() {
+            (name, JsonLayout::Refused, true) => Err(Error::Usage(format!(
+                "{name} has no --json: its standard output is data of another form"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the command in a session. Its changes to images are durable after [`Session::finish`].
+    fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
+        self.check_layout()?;
         let worked = self.work(session, output);
         let done = worked.and_then(|()| output.flush());
         let Err(error) = done else {
@@ -457,8 +576,17 @@ fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAc
 /// that it does with the kernel: [`apart`](outboard_volume::session::apart).
 fn runs_programs(image: &OsString) -> HostAccess {
     HostAccess {
-        programs: true,
+        outside: true,
         ..writes_images([image])
+    }
+}
+
+/// The access of a command without an image whose child processes do the work, each in a sandbox
+/// or without an image.
+fn outside_of_the_sandbox() -> HostAccess {
+    HostAccess {
+        outside: true,
+        ..HostAccess::default()
     }
 }
 

@@ -8,7 +8,7 @@
 mod holder;
 mod method;
 
-use crate::commands::arguments::parse_size;
+use crate::commands::sizes::parse_size;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;

@@ -3,7 +3,7 @@
 
 use crate::commands::arguments::Arguments;
 use crate::commands::line::{parse, split, understand, Lines};
-use clap::{Args, CommandFactory};
+use clap::Args;
 use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 /// Run the commands of a file, all in one kernel
 ///
 /// Each line is what would be written after "outboard", with quotes as in a shell; "#" begins a
-/// comment. Options that hold for all commands (--ro, --type...) are given to run-script itself.
+/// comment. Shared options (--ro, --type...) are given to run-script itself and hold for all lines.
 /// Changes are on stable storage at the end, and after "sync".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
@@ -100,13 +100,13 @@ fn access_of(line: &[u8]) -> HostAccess {
     let words = split(line).unwrap_or_default();
     match words.is_empty() {
         true => HostAccess::default(),
-        false => parse(words, Arguments::command())
+        false => parse(words, Arguments::grammar())
             .map(|command| command.host_access())
             .unwrap_or_default(),
     }
 }
 
-/// Lines that run other programs are each a part, and so is what is between them.
+/// Lines that work outside of the sandbox are each a part, and so are the lines between them.
 fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
     let mut parts: Vec<ScriptPart> = Vec::new();
     let mut start = 0;
@@ -114,7 +114,7 @@ fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
         let access = access_of(line);
         let end = start + line.len();
         match parts.last_mut() {
-            Some(last) if !last.access.programs && !access.programs => {
+            Some(last) if !last.access.outside && !access.outside => {
                 last.access.add(access);
                 last.text = &text[start - last.text.len()..end];
             }
@@ -137,7 +137,7 @@ pub fn run(options: &RunScriptArgs, session: &mut Session) -> Result<()> {
     let mut failed = false;
     for part in parts(text) {
         let lines = |session: &mut Session| run_lines(options, part.text, part.before, session);
-        let done = match part.access.programs {
+        let done = match part.access.outside {
             true => lines(session),
             false => apart(session, &part.access, lines),
         };
@@ -168,7 +168,7 @@ fn run_lines(
     lines.run(&interrupt, |line| {
         let words = split(line)?;
         if !words.is_empty() {
-            if let Some(command) = understand(words, Arguments::command())? {
+            if let Some(command) = understand(words, Arguments::grammar())? {
                 command.run_line(session)?;
             }
         }
@@ -186,7 +186,7 @@ mod tests {
         let parts = parts(text);
         let seen: Vec<_> = parts
             .iter()
-            .map(|part| (part.before, part.access.programs, part.access.images.len()))
+            .map(|part| (part.before, part.access.outside, part.access.images.len()))
             .collect();
         assert_eq!(
             seen,

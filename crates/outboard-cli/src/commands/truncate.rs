@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard truncate`.
 
-use crate::commands::arguments::parse_size;
 use crate::commands::each::each_place;
+use crate::commands::sizes::parse_size;
 use clap::Args;
 use outboard::Tree;
 use outboard_error::{Error, Result};

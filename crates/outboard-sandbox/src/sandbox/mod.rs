@@ -41,11 +41,9 @@ pub struct HostAccess {
     pub is_small: bool,
     /// Written files may be device nodes.
     pub makes_nodes: bool,
-    /// The command runs other programs, each in a sandbox ([`programs`]). The command itself has no
-    /// sandbox, so it must not run the kernel: see [`crate::apart`].
-    pub programs: bool,
-    /// The command has no image at all, so it needs no key.
-    pub no_image: bool,
+    /// The command stays outside of the sandbox, so it must not run the kernel: it starts programs,
+    /// each in a sandbox ([`programs`]), or processes that work for it ([`crate::apart`]).
+    pub outside: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,
     /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
@@ -123,7 +121,7 @@ impl HostAccess {
         self.parses |= other.parses;
         self.is_small &= other.is_small;
         self.makes_nodes |= other.makes_nodes;
-        self.programs |= other.programs;
+        self.outside |= other.outside;
         self.serves |= other.serves;
         match (&mut self.network, other.network) {
             (Some(network), Some(other)) => network.add(other),

@@ -64,7 +64,7 @@ pub struct MkfsArgs {
     /// raw; or IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = crate::commands::arguments::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = crate::commands::sizes::parse_size)]
     pub size: Option<u64>,
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]

@@ -112,7 +112,7 @@ impl MountArgs {
         match self.role {
             MountRole::Server => uses_images([&self.image], !options.read_only),
             MountRole::Command | MountRole::Keeper => HostAccess {
-                programs: true,
+                outside: true,
                 ..HostAccess::default()
             },
         }

@@ -3,7 +3,7 @@
 
 mod types;
 
-use crate::commands::arguments::parse_size;
+use crate::commands::sizes::parse_size;
 use crate::commands::{reads_images, runs_programs};
 use crate::format;
 use crate::output::{Output, Print};

@@ -4,6 +4,7 @@
 
 use super::places::commands;
 use super::{host_part, Prompt, BUILT_IN};
+use crate::commands::settings::is_shared;
 use outboard::{DirEntry, FileType, Tree};
 use outboard_volume::address::Place;
 use outboard_volume::session::TreeId;
@@ -136,6 +137,8 @@ fn options(command: &str, prefix: &str) -> Vec<Pair> {
     let names = command
         .into_iter()
         .flat_map(|command| command.get_arguments())
+        // A line cannot change the shared options.
+        .filter(|argument| !is_shared(argument))
         .filter_map(|argument| argument.get_long());
     pairs(names.map(|name| format!("--{name}")), prefix)
 }

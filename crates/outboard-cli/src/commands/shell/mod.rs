@@ -155,10 +155,10 @@ impl<'a> Prompt<'a> {
     fn command(&mut self, words: Vec<OsString>) -> Result<()> {
         let words = self.here.operands(words);
         if let Some(command) = understand(words, places::grammar(&self.here))? {
-            if command.host_access().programs {
+            if command.host_access().outside {
                 return Err(Error::Usage(
-                    "this command runs another program, which the sandbox of the shell forbids: \
-                     run it outside of the shell, or in a script (run-script)"
+                    "this command starts other programs or processes, which the sandbox of the \
+                     shell forbids: run it outside of the shell, or in a script (run-script)"
                         .to_owned(),
                 ));
             }

@@ -8,7 +8,7 @@
 use super::host_part;
 use crate::commands::arguments::Arguments;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use outboard_error::format::escaped;
 use outboard_volume::address::{ImageName, Place};
 use std::ffi::{OsStr, OsString};
@@ -114,7 +114,7 @@ pub fn takes_places(argument: &Arg) -> bool {
 
 /// The commands that the help shows.
 pub fn commands() -> Vec<Command> {
-    let all = Arguments::command();
+    let all = Arguments::grammar();
     let shown = all
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
@@ -123,7 +123,7 @@ pub fn commands() -> Vec<Command> {
 
 /// The command line as it is understood here.
 pub fn grammar(here: &Here) -> Command {
-    Arguments::command().mut_subcommands(|command| {
+    Arguments::grammar().mut_subcommands(|command| {
         if MIXED.contains(&command.get_name()) {
             return command;
         }
