@@ -254,14 +254,26 @@ def test_owners(work, more):
     with images.shown(work, image, "ext4") as directory:
         assert all((entry.uid, entry.gid) == (7, 8) for entry in trees.describe(directory).values())
         assert os.stat(directory).st_uid == 7
+    with open(f"{tree}/etc/group", "w", encoding="ascii") as stream:
+        stream.write("staff:x:50:\n")
+    good("mkfs", "ext4", image, "--force", "--from", tree, "--owner", ":staff", *more)
+    with images.shown(work, image, "ext4") as directory:
+        found = os.lstat(f"{directory}/etc/file1")
+        assert (found.st_uid, found.st_gid) == (70_000, 50)
 
 
 @pytest.mark.parametrize("kind", ["squashfs", "erofs", "iso9660"])
 def test_one_owner_of_a_packed_tree(work, kind):
-    good("mkfs", kind, f"{work}/x", "--from", small_tree(work), "--owner", "7:8")
-    assert " 7 8 " in " ".join(good("ls", "-l", f"{work}/x:/etc").out.split())
+    tree = small_tree(work)
+    with open(f"{tree}/etc/passwd", "w", encoding="ascii") as stream:
+        stream.write("ann:x:7:8::/:/bin/sh\n")
+    for number, owner in enumerate(("7:8", "ann:")):
+        good("mkfs", kind, f"{work}/x{number}", "--from", tree, "--owner", owner)
+        assert " 7 8 " in " ".join(good("ls", "-ln", f"{work}/x{number}:/etc").out.split())
+    bad("mkfs", kind, f"{work}/y", "--from", tree, "--owner", "bob",
+        mentions=["bob: no such user", "etc/passwd"])
     bad("mkfs", kind, f"{work}/y", "--from", f"{work}/tree", "--owner-map",
-        "0:1", code=2, mentions=["--owner UID:GID"])
+        "0:1", code=2, mentions=["--owner USER:GROUP"])
 
 
 TIMES = [("squashfs", ("mksquashfs",), -86_400, 5), ("squashfs", ("mksquashfs",), 1 << 33, 5),

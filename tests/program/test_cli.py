@@ -19,7 +19,7 @@ from support import host, images, program, trees
 from support.images import MEGABYTE
 from support.json_output import document, items
 from support.processes import wait_until_closed
-from support.program import good, run
+from support.program import bad, good, run
 
 COMMANDS = ("info", "ls", "cat", "stat", "cp", "mv", "rm", "mkdir", "rmdir", "ln", "chmod",
             "chown", "touch", "truncate", "find", "tree", "du", "df", "sync", "tar-in", "tar-out")
@@ -227,6 +227,7 @@ def test_ls_with_inodes_and_sizes(image):
         number, name = line.split()
         assert int(number) == found[name]["inode"]
     good("truncate", "-s", "1536", f"{image}:/twelve")
+    bad("truncate", "-s", "12x", f"{image}:/twelve", code=2, mentions=["12x", "powers of 1000"])
     line, = good("ls", "-lhi", f"{image}:/twelve").out.splitlines()
     assert line.split()[0] == str(found["twelve"]["inode"]) and line.split()[5] == "1.5K"
 

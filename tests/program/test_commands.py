@@ -76,8 +76,10 @@ GENERAL = {
            "mkdir @/many2", "mv @/deep/many @/many2/",
            "mv @/many2 @/size0", "mv @/size0 @/many2", "mv @/size0 @/size0"],
     "truncate": ["truncate -s 5000 @/text", "truncate -s +1M @/random",
-                 "truncate -s -4000 @/size4097", "truncate -s 0 @/sparse @/new",
-                 "truncate -c -s 5 @/none", "truncate -s -5 @/size1", "truncate -s 1 @/many"],
+                 "truncate -s -4000 @/size4097", "truncate -s 2KB @/size1",
+                 "truncate -s %4K @/text", "truncate -s /4K @/random",
+                 "truncate -s 0 @/sparse @/new", "truncate -c -s 5 @/none",
+                 "truncate -s -5 @/size1", "truncate -s 1 @/many"],
     "touch": ["touch @/text", "touch @/new @/many/new", "touch -c @/none",
               "touch @/none/x", "touch @/many"],
 }

@@ -119,7 +119,9 @@ def test_owners_of_members(tree, archive, image):
     assert {owner for owner, _ in found.values()} == {new}
     assert found["usr/bin/su"][1] == "755", "a set-user-ID bit is of an owner"
     bad("tar-in", "--owner=bob", f"{image}:/to", archive, mentions=["bob: no such user"])
-    bad("tar-in", "--owner=0:0", f"{image}:/to", archive, code=2, mentions=["--group"])
+    assert {owner for owner, _ in owners("--owner=ann:staff").values()} == {"1234:77"}
+    bad("tar-in", "--owner=0:0", "--group=0", f"{image}:/to", archive, code=2,
+        mentions=["two groups"])
 
 
 def members(path):

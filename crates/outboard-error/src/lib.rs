@@ -4,7 +4,8 @@
 //! A [`Failure`] has a kind ([`ErrorKind`]), the errno of its cause, its file, a text, and the
 //! kernel's own words. An [`Error`] is the end of a command: a failure, a wrong command line, a
 //! stop by the user. [`report`] and [`warn`] report while work goes on; [`Notes`] collects these
-//! reports in calls of the library. [`format`](mod@format) makes the parts of messages.
+//! reports in calls of the library. [`format`](mod@format) makes the parts of messages; [`size`]
+//! reads the sizes that users write.
 
 #![warn(missing_docs)]
 
@@ -14,6 +15,7 @@ mod failure;
 pub mod format;
 mod notes;
 mod reported;
+pub mod size;
 mod stderr;
 
 pub use bounded::print_rest;

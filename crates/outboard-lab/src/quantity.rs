@@ -2,10 +2,13 @@
 //! Numbers with units: times, shares, rates, sizes. The error of a text that is no such value names
 //! the units and the range.
 
+use outboard_error::size::parse_length;
 use std::time::Duration;
 
 /// The longest time that a file may name.
 const LONGEST: f64 = 3600.0;
+/// The largest size that a file may name.
+const LARGEST: u64 = 1_000_000_000_000;
 
 /// A value, or what to write instead.
 pub type ParseResult<T> = std::result::Result<T, String>;
@@ -64,24 +67,12 @@ pub fn rate(text: &str) -> ParseResult<f64> {
     rate.ok_or_else(|| hint.to_owned())
 }
 
-/// Bytes, as in `10 MB` or `1500`.
+/// Bytes, as in `10 MB` or `1500`, in the notation of all sizes.
 pub fn size(text: &str) -> ParseResult<u64> {
-    let size = split(text).and_then(|(number, unit)| {
-        let factor = match unit {
-            "" | "B" => 1.0,
-            "kB" => 1e3,
-            "MB" => 1e6,
-            "GB" => 1e9,
-            "KiB" => 1024.0,
-            "MiB" => 1048576.0,
-            "GiB" => 1073741824.0,
-            _ => return None,
-        };
-        Some(number * factor)
-    });
-    let size = size.filter(|size| *size <= 1e12);
-    let hint = "write bytes, or a size with kB, MB, GB, KiB, MiB or GiB; the largest is 1000 GB";
-    size.map(|size| size as u64).ok_or_else(|| hint.to_owned())
+    match parse_length(text)? {
+        size if size <= LARGEST => Ok(size),
+        _ => Err("the largest size is 1000 GB".to_owned()),
+    }
 }
 
 /// A number of `least` to `most`.
@@ -136,11 +127,11 @@ mod tests {
             ("10", 10),
             ("10 B", 10),
             ("10 kB", 10_000),
+            ("10K", 10 << 10),
             ("10 MB", 10_000_000),
             ("10 GB", 10_000_000_000),
             ("10KiB", 10 << 10),
             ("10 MiB", 10 << 20),
-            ("1.5 GiB", 3 << 29),
         ] {
             assert_eq!(size(text), Ok(wanted), "{text}");
         }
@@ -175,6 +166,8 @@ mod tests {
             );
         }
         assert!(size("9999 GB").unwrap_err().contains("1000 GB"));
+        assert!(size("1.5 GiB").unwrap_err().contains("write 1536M"));
+        assert!(size("10 MBit").unwrap_err().contains("KB, MB, GB, TB"));
         assert!(number(1, 5)("6").unwrap_err().ends_with("1 to 5"));
     }
 }

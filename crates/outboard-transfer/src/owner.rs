@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Owners in the syntax of `chown`, with the names of an image: the host's names mean other
-//! numbers.
+//! Owners in the syntax of `chown`, with the names of an image or of a directory that becomes one:
+//! the host's names mean other numbers.
 
 use crate::accounts::Accounts;
 use outboard::Tree;
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::Place;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// An unknown name, and the file where it should be.
 type Unknown = (&'static str, &'static str);
@@ -23,34 +25,36 @@ pub struct Owner {
 impl Owner {
     /// Parses an owner with the names of the image that a place is in.
     pub fn find(text: &[u8], tree: &Tree, place: &Place) -> Result<Self> {
+        Self::find_in(text, tree, |file| place.with_path(file.into()).shown())
+    }
+
+    /// Parses an owner with the names in etc/passwd and etc/group of a directory of the host.
+    pub fn find_below(text: &[u8], directory: &Path) -> Result<Self> {
+        let operand = || directory.as_os_str().as_bytes().to_vec();
+        let tree = Tree::of_host_directory(directory)
+            .map_err(|error| Error::of_file("cannot open", operand(), &error))?;
+        Self::find_in(text, &tree, |file| {
+            escaped(&[operand(), file.into()].concat())
+        })
+    }
+
+    /// `shown`: a file of the tree in messages.
+    fn find_in(text: &[u8], tree: &Tree, shown: impl Fn(&str) -> String) -> Result<Self> {
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+:".contains(byte);
         let accounts = match text.iter().all(plain) && !text.ends_with(b":") {
             true => Accounts::default(),
             false => Accounts::read(tree).map_err(|error| {
-                let shown = place.with_path("/etc".into()).shown();
-                Error::failed(format!("cannot read the names in {shown}"), &error)
+                let text = format!("cannot read the names in {}", shown("/etc"));
+                Error::failed(text, &error)
             })?,
         };
         Self::parse(text, &accounts).map_err(|(kind, file)| {
-            let shown = place.with_path(file.into()).shown();
-            let text = escaped(text);
+            let (text, shown) = (escaped(text), shown(file));
             Error::known(
                 ErrorKind::NotFound,
                 format!("{text}: no such {kind} in {shown}: use a name that is there, or a number"),
             )
         })
-    }
-
-    /// Parses "UID:GID": one user and group, both as numbers.
-    pub fn from_numbers(text: &str) -> std::result::Result<Self, String> {
-        let number = |part: &str| part.parse().ok().filter(|number| *number != u32::MAX);
-        let parsed = text.split_once(':').and_then(|(user, group)| {
-            Some(Self {
-                user: Some(number(user)?),
-                group: Some(number(group)?),
-            })
-        });
-        parsed.ok_or_else(|| format!("\"{text}\" is not UID:GID, as in 0:0"))
     }
 
     /// Parses "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
@@ -101,11 +105,24 @@ mod tests {
     }
 
     #[test]
-    fn numbers_alone() {
-        let owner = Owner::from_numbers("1:2").unwrap();
-        assert_eq!((owner.user, owner.group), (Some(1), Some(2)));
-        for bad in ["", "1", "1:", ":2", "1:2:3", "4294967295:0"] {
-            assert!(Owner::from_numbers(bad).is_err(), "{bad}");
-        }
+    fn names_of_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path();
+        std::fs::create_dir(top.join("etc")).unwrap();
+        std::fs::write(top.join("etc/passwd"), "ann:x:7:8:Ann:/:/bin/sh\n").unwrap();
+        let found = |text: &str| Owner::find_below(text.as_bytes(), top);
+        let both = Owner {
+            user: Some(7),
+            group: Some(8),
+        };
+        assert_eq!(found("ann:"), Ok(both));
+        assert_eq!(found("7:8"), Ok(both));
+        let error = found("ann:staff").unwrap_err();
+        let file = top.join("etc/group").display().to_string();
+        assert!(error.message().unwrap().contains(&file), "{error:?}");
+        // A link of the directory means a file of the directory.
+        std::fs::remove_file(top.join("etc/passwd")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", top.join("etc/passwd")).unwrap();
+        assert!(found("root").is_err());
     }
 }

@@ -67,6 +67,12 @@ impl Tree {
         }
     }
 
+    /// A directory of the host as a tree of its own: absolute symbolic links and `..` stay inside.
+    pub fn of_host_directory(directory: &Path) -> io::Result<Self> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        Self::host().open_fd(directory, flags, 0).map(Self::below)
+    }
+
     pub(crate) fn below(root: Fd) -> Self {
         Self {
             root,

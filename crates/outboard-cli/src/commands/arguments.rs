@@ -22,8 +22,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The command line for help, manual pages, completions and lines of scripts: a command has only
-    /// the shared options that it uses.
+    /// The command line for help, manual pages, completions and lines of scripts: a command has
+    /// only the shared options that it uses.
     pub fn grammar() -> clap::Command {
         Self::command().mut_args(|argument| argument.global(false))
     }

@@ -63,9 +63,9 @@ pub struct CpArgs {
     /// Print the name of each file and of its copy
     #[arg(short)]
     pub verbose: bool,
-    /// Give copies this owner, with names of the destination or numbers: USER, USER:GROUP, :GROUP,
-    /// or USER: for the user's login group
-    #[arg(long, value_name = "OWNER:GROUP")]
+    /// The owner of the copies: USER, USER:GROUP, :GROUP, or USER: for the user's login group;
+    /// numbers, or names of the destination
+    #[arg(long, value_name = "OWNER")]
     pub chown: Option<OsString>,
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]

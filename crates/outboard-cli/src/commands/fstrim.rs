@@ -2,11 +2,11 @@
 //! `outboard fstrim`: gives the room of deleted files back to the host. Free blocks of the file
 //! system become holes of the image's file.
 
-use crate::commands::sizes::parse_size;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use outboard_error::format::size as size_text;
+use outboard_error::size::parse_size;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::session::Session;

@@ -48,7 +48,6 @@ mod setfacl;
 mod setfattr;
 mod settings;
 mod shell;
-mod sizes;
 mod stat;
 mod sync;
 mod tar_in;

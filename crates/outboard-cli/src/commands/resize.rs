@@ -8,13 +8,13 @@
 mod holder;
 mod method;
 
-use crate::commands::sizes::parse_size;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::Args;
 use holder::{round_up, Holder};
 use method::{Goal, Method, ResizeFailure, LEAST_BTRFS};
 use outboard_error::format::size as size_text;
+use outboard_error::size::parse_size;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::interrupt::without_stop;
 use outboard_volume::address::ImageName;

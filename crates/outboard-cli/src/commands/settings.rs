@@ -2,11 +2,11 @@
 //! The options that commands share, in groups. The table of commands states the groups that each
 //! command uses. A command refuses the options of other groups, and its help does not list them.
 
-use crate::commands::sizes::parse_size;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, FromArgMatches};
 use outboard::Inherited;
+use outboard_error::size::{parse_length, parse_size};
 use outboard_volume::options::{Options, RootHash};
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -76,9 +76,15 @@ pub struct VolumeSettings {
     #[arg(long, value_name = "HASH", global = true, value_parser = parse_hash)]
     pub verity: Option<RootHash>,
 
-    /// The byte of the device at which the hashes of dm-verity begin [default: outboard looks for
-    /// them behind the file system and in other partitions]
-    #[arg(long, value_name = "OFFSET", global = true, requires = "verity")]
+    /// How far from the start of the device the hashes of dm-verity begin [default: outboard looks
+    /// for them behind the file system and in other partitions]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        global = true,
+        requires = "verity",
+        value_parser = parse_length
+    )]
     pub verity_offset: Option<u64>,
 
     /// The algorithm of dm-integrity's tags, as in "sha256" [default: crc32c]
@@ -100,8 +106,8 @@ pub struct WildcardSettings {
 #[command(next_help_heading = SHARED)]
 pub struct ServerSettings {
     /// The network interface of the kernel, through which it reaches servers (nfs://, smb://,
-    /// 9p://, nbd://), as docs/net.md describes: "user", or as in "tap:tap0,ip=10.0.0.2/24". "host":
-    /// the kernel uses sockets of the host instead [default: user]
+    /// 9p://, nbd://), in the words of docs/net.md, as in "tap:tap0,ip=10.0.0.2/24"; "host": the
+    /// kernel uses sockets of the host instead [default: user]
     #[arg(long, value_name = "SPEC", global = true)]
     pub net: Option<String>,
 

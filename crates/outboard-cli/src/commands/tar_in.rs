@@ -48,13 +48,15 @@ pub struct TarInArgs {
     /// times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
-    /// Everything belongs to this user, a name of the image or a number
-    #[arg(long, value_name = "USER")]
+    /// The owner of everything: USER, USER:GROUP, :GROUP, or USER: for the user's login group;
+    /// numbers, or names of the image
+    #[arg(long, value_name = "OWNER")]
     pub owner: Option<OsString>,
-    /// Everything belongs to this group, a name of the image or a number
+    /// The group of everything: a number, or a name of the image
     #[arg(long, value_name = "GROUP")]
     pub group: Option<OsString>,
-    /// Files belong to whom new files belong to, and set-user-ID and set-group-ID bits are left off
+    /// Ignore owners and groups of the archive: files get those of new files, and no set-user-ID
+    /// and set-group-ID bits
     #[arg(long, conflicts_with_all = ["owner", "group"])]
     pub no_same_owner: bool,
     /// Do not replace a symbolic link to a directory by a directory of the archive

@@ -64,10 +64,11 @@ pub struct TarOutArgs {
     /// Leave out what a pattern of the shell matches, as tar does; may be given several times
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
-    /// Everything in the archive belongs to this user, a name of the image or a number
-    #[arg(long, value_name = "USER")]
+    /// The owner of everything in the archive: USER, USER:GROUP, :GROUP, or USER: for the user's
+    /// login group; numbers, or names of the image
+    #[arg(long, value_name = "OWNER")]
     pub owner: Option<OsString>,
-    /// Everything in the archive belongs to this group, a name of the image or a number
+    /// The group of everything in the archive: a number, or a name of the image
     #[arg(long, value_name = "GROUP")]
     pub group: Option<OsString>,
     /// Time of modification of everything in the archive: "2026-11-21 10:20:30", @SECONDS

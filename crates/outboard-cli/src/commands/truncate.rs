@@ -2,9 +2,9 @@
 //! `outboard truncate`.
 
 use crate::commands::each::each_place;
-use crate::commands::sizes::parse_size;
 use clap::Args;
 use outboard::Tree;
+use outboard_error::size::{parse_length, parse_size};
 use outboard_error::{Error, Result};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
@@ -15,16 +15,18 @@ use std::io;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard truncate -s 0 disk.img:/var/log/syslog\
-                        \n  outboard truncate -s +1M disk.img@1:/swapfile")]
+                        \n  outboard truncate -s +1M disk.img@1:/swapfile\
+                        \n  outboard truncate -s %4K disk.img:/blocks")]
 pub struct TruncateArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// The new size, as in 4096 or 10M (powers of 1024); +SIZE and -SIZE: more or less than now
+    /// The new size, as in 4096 or 10M. With a prefix, a change of the size: + more, - less, < at
+    /// most, > at least, / down to a multiple, % up to a multiple
     #[arg(
         short,
         long,
-        value_name = "[+-]SIZE",
+        value_name = "[PREFIX]SIZE",
         allow_hyphen_values = true,
         value_parser = NewSize::parse
     )]
@@ -40,26 +42,37 @@ pub enum NewSize {
     Exactly(u64),
     More(u64),
     Less(u64),
+    AtMost(u64),
+    AtLeast(u64),
+    RoundedDown(u64),
+    RoundedUp(u64),
 }
 
 impl NewSize {
     fn parse(text: &str) -> std::result::Result<Self, String> {
-        let number = |text: &str| match text {
-            "0" => Ok(0),
-            text => parse_size(text),
-        };
-        match (text.strip_prefix('+'), text.strip_prefix('-')) {
-            (Some(text), _) => number(text).map(NewSize::More),
-            (_, Some(text)) => number(text).map(NewSize::Less),
-            _ => number(text).map(NewSize::Exactly),
+        let mut characters = text.chars();
+        let prefix = characters.next();
+        let size = characters.as_str();
+        match prefix {
+            Some('+') => parse_length(size).map(Self::More),
+            Some('-') => parse_length(size).map(Self::Less),
+            Some('<') => parse_length(size).map(Self::AtMost),
+            Some('>') => parse_length(size).map(Self::AtLeast),
+            Some('/') => parse_size(size).map(Self::RoundedDown),
+            Some('%') => parse_size(size).map(Self::RoundedUp),
+            _ => parse_length(text).map(Self::Exactly),
         }
     }
 
     fn of(self, now: u64) -> io::Result<u64> {
         let size = match self {
-            NewSize::Exactly(size) => Some(size),
-            NewSize::More(size) => now.checked_add(size),
-            NewSize::Less(size) => Some(now.saturating_sub(size)),
+            Self::Exactly(size) => Some(size),
+            Self::More(size) => now.checked_add(size),
+            Self::Less(size) => Some(now.saturating_sub(size)),
+            Self::AtMost(size) => Some(now.min(size)),
+            Self::AtLeast(size) => Some(now.max(size)),
+            Self::RoundedDown(size) => Some(now / size * size),
+            Self::RoundedUp(size) => now.checked_next_multiple_of(size),
         };
         let too_large = || io::Error::from_raw_os_error(libc::EFBIG);
         let possible = size.filter(|size| i64::try_from(*size).is_ok());
@@ -102,11 +115,31 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(NewSize::parse("0"), Ok(NewSize::Exactly(0)));
-        assert_eq!(NewSize::parse("+1K"), Ok(NewSize::More(1024)));
-        assert_eq!(NewSize::parse("-5").unwrap().of(3).unwrap(), 0);
-        assert!(NewSize::parse("+").is_err() && NewSize::parse("--1").is_err());
-        assert!(NewSize::More(u64::MAX).of(1).is_err());
-        assert!(NewSize::Exactly(1 << 63).of(1).is_err());
+        for (text, now, then) in [
+            ("0", 5, 0),
+            ("10KB", 5, 10_000),
+            ("+1K", 5, 1029),
+            ("-5", 3, 0),
+            ("<4", 5, 4),
+            ("<4", 3, 3),
+            (">4", 3, 4),
+            (">4", 5, 5),
+            ("/4", 7, 4),
+            ("%4", 7, 8),
+            ("%4", 8, 8),
+        ] {
+            let found = NewSize::parse(text).unwrap().of(now);
+            assert_eq!(found.unwrap(), then, "{text} of {now}");
+        }
+        for bad in ["", "+", "--1", "/0", "%0", "x", "+x", "12x"] {
+            assert!(NewSize::parse(bad).is_err(), "{bad}");
+        }
+        for large in [
+            NewSize::More(u64::MAX),
+            NewSize::Exactly(1 << 63),
+            NewSize::RoundedUp(u64::MAX),
+        ] {
+            assert!(large.of(1).is_err(), "{large:?}");
+        }
     }
 }

@@ -599,8 +599,8 @@ mod tests {
                 "ip: \"5\" is refused: write 4 or 6",
             ),
             (
-                "tcp: {from: a, to: b, bytes: 1 TB}",
-                "bytes: \"1 TB\" is refused: write bytes, or a",
+                "tcp: {from: a, to: b, bytes: 2 TB}",
+                "bytes: \"2 TB\" is refused: the largest size is 1000 GB",
             ),
             (
                 "tcp: {from: a, to: b, port: 0}",

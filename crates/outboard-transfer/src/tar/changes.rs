@@ -32,29 +32,31 @@ impl MemberChanges {
     }
 }
 
-/// The owner of `--owner` and `--group`, with names of the image that a place is in.
+/// The owner of `--owner USER[:GROUP]` and `--group GROUP`, with names of the image that a place is
+/// in.
 pub fn find_owner(
     user: Option<&OsStr>,
     group: Option<&OsStr>,
     tree: &Tree,
     place: &Place,
 ) -> Result<Owner> {
-    for name in user.iter().chain(&group) {
-        if name.is_empty() || name.as_bytes().contains(&b':') {
-            return Err(Error::Usage(
-                "--owner and --group take one name or number each: --owner USER --group GROUP"
-                    .to_owned(),
-            ));
-        }
+    let refused = |text: &str| Err(Error::Usage(text.to_owned()));
+    let mut owner = match user {
+        Some(text) if text.is_empty() => return refused("--owner needs a name or number"),
+        Some(text) => Owner::find(text.as_bytes(), tree, place)?,
+        None => Owner::default(),
+    };
+    let Some(group) = group else {
+        return Ok(owner);
+    };
+    if group.is_empty() || group.as_bytes().contains(&b':') {
+        return refused("--group takes one name or number");
     }
-    let mut owner = Owner::default();
-    if let Some(user) = user {
-        owner.user = Owner::find(user.as_bytes(), tree, place)?.user;
+    if owner.group.is_some() {
+        return refused("--owner USER:GROUP and --group name two groups: leave one of them out");
     }
-    if let Some(group) = group {
-        let text = [b":", group.as_bytes()].concat();
-        owner.group = Owner::find(&text, tree, place)?.group;
-    }
+    let text = [b":", group.as_bytes()].concat();
+    owner.group = Owner::find(&text, tree, place)?.group;
     Ok(owner)
 }
 
@@ -77,6 +79,27 @@ mod tests {
         stat.st_mtime_nsec = 5;
         changes.apply(&mut stat);
         stat.st_mtime
+    }
+
+    #[test]
+    fn owners() {
+        let (tree, place) = (Tree::host(), Place::Host("/".into()));
+        let find = |user: Option<&str>, group: Option<&str>| {
+            let found = find_owner(user.map(OsStr::new), group.map(OsStr::new), &tree, &place);
+            found.map(|owner| (owner.user, owner.group))
+        };
+        assert_eq!(find(Some("1"), Some("2")), Ok((Some(1), Some(2))));
+        assert_eq!(find(Some("1:2"), None), Ok((Some(1), Some(2))));
+        assert_eq!(find(Some(":2"), None), Ok((None, Some(2))));
+        assert_eq!(find(None, Some("2")), Ok((None, Some(2))));
+        for (user, group) in [
+            (Some(""), None),
+            (None, Some("")),
+            (None, Some("1:2")),
+            (Some("1:2"), Some("3")),
+        ] {
+            assert!(find(user, group).is_err(), "{user:?} {group:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::tool::Tool;
+use outboard_transfer::owner::Owner;
 use outboard_transfer::report::Loss;
 use outboard_volume::image_file::FILE_SECTOR;
 use std::ffi::OsString;
@@ -477,7 +478,7 @@ impl FileSystemMaker {
         }
     }
 
-    pub fn say_owner(&self, user: u32, group: u32) -> Result<Vec<String>> {
+    pub fn say_owner(&self, owner: Owner) -> Result<Vec<String>> {
         let Some((for_user, for_group)) = self.owner else {
             let text = format!(
                 "{} cannot give all files one owner in {}",
@@ -485,11 +486,12 @@ impl FileSystemMaker {
             );
             return Err(Error::Usage(text));
         };
-        let one = |word: &str, number: u32| match word.contains("{}") {
-            true => vec![word.replace("{}", &number.to_string())],
-            false => vec![word.to_owned(), number.to_string()],
+        let one = |word: &str, number: Option<u32>| match number {
+            Some(number) if word.contains("{}") => vec![word.replace("{}", &number.to_string())],
+            Some(number) => vec![word.to_owned(), number.to_string()],
+            None => Vec::new(),
         };
-        Ok([one(for_user, user), one(for_group, group)].concat())
+        Ok([one(for_user, owner.user), one(for_group, owner.group)].concat())
     }
 
     /// The word that stands before the path of a file of SELinux labels.
@@ -540,11 +542,17 @@ mod tests {
             ["-m".to_owned(), format!("uuid={uuid}")]
         );
         let erofs = FileSystemMaker::find("erofs").unwrap();
+        let owner = |user, group| Owner { user, group };
         assert_eq!(
-            erofs.say_owner(1, 2).unwrap(),
+            erofs.say_owner(owner(Some(1), Some(2))).unwrap(),
             ["--force-uid=1", "--force-gid=2"]
         );
-        assert!(xfs.say_owner(1, 2).is_err());
+        let squashfs = FileSystemMaker::find("squashfs").unwrap();
+        assert_eq!(
+            squashfs.say_owner(owner(None, Some(2))).unwrap(),
+            ["-force-gid", "2"]
+        );
+        assert!(xfs.say_owner(owner(Some(1), Some(2))).is_err());
     }
 
     #[test]

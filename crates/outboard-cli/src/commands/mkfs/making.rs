@@ -26,6 +26,7 @@ use outboard_volume::uuid;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -98,12 +99,16 @@ impl<'a> Making<'a> {
             true => Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY)),
             false => None,
         };
+        let owner = match (&options.owner, &source) {
+            (Some(text), Some(source)) => Some(Owner::find_below(text.as_bytes(), source.path())?),
+            _ => None,
+        };
         let mut making = Self {
             options,
             maker,
             source,
             changes: Changes {
-                owner: options.owner,
+                owner,
                 owners: options.owner_map.clone(),
                 labels: None,
                 newest: time,
@@ -160,17 +165,13 @@ impl<'a> Making<'a> {
     fn choose_changes_of_tool(&mut self) -> Result<()> {
         if !self.options.owner_map.is_empty() {
             let text = format!(
-                "{} cannot map owners in {}: only --owner UID:GID for all files",
+                "{} cannot map owners in {}: only --owner USER:GROUP for all files",
                 self.maker.tool.name, self.maker.kind
             );
             return Err(Error::Usage(text));
         }
-        if let Some(Owner {
-            user: Some(user),
-            group: Some(group),
-        }) = self.options.owner
-        {
-            self.say(self.maker.say_owner(user, group)?);
+        if let Some(owner) = self.changes.owner {
+            self.say(self.maker.say_owner(owner)?);
         }
         if let Some(file) = &self.options.file_contexts {
             let mut word = OsString::from(self.maker.labels_word()?);

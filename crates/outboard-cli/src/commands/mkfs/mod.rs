@@ -27,7 +27,6 @@ use making::Making;
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::cp::{self, Copied};
-use outboard_transfer::owner::Owner;
 use outboard_transfer::tar::input::unpack_reads;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::PlainPath;
@@ -64,7 +63,7 @@ pub struct MkfsArgs {
     /// raw; or IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
     /// Size of the image, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", value_parser = crate::commands::sizes::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = outboard_error::size::parse_size)]
     pub size: Option<u64>,
     /// Find a size that holds the tree [default with --from, for a new file]
     #[arg(long, conflicts_with = "size", requires = "from")]
@@ -81,9 +80,10 @@ pub struct MkfsArgs {
     /// Make the same image, bit by bit, from the same tree; times are those of SOURCE_DATE_EPOCH
     #[arg(long)]
     pub reproducible: bool,
-    /// Everything in the tree belongs to this owner and group
-    #[arg(long, value_name = "UID:GID", requires = "from", value_parser = Owner::from_numbers)]
-    pub owner: Option<Owner>,
+    /// The owner of everything in the tree: USER, USER:GROUP, :GROUP, or USER: for the user's login
+    /// group; numbers, or names of the tree
+    #[arg(long, value_name = "OWNER", requires = "from")]
+    pub owner: Option<OsString>,
     /// Users and groups from FROM on become those from TO on (COUNT of them, or one)
     #[arg(
         long,

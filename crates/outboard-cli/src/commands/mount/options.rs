@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The options after `-o`: words separated by commas, as mount(8) hands them over from fstab.
 
-use crate::commands::sizes::parse_size;
+use outboard_error::size::parse_size;
 use outboard_error::{Error, Result};
 use outboard_fuse::owners::IdMap;
 use outboard_volume::host_mounts::Flags;

@@ -3,7 +3,6 @@
 
 mod types;
 
-use crate::commands::sizes::parse_size;
 use crate::commands::{reads_images, runs_programs};
 use crate::format;
 use crate::output::{Output, Print};
@@ -11,6 +10,7 @@ use crate::record::Bytes;
 use crate::sfdisk;
 use clap::{Args, Subcommand, ValueEnum};
 use outboard_error::format::{escaped, size as size_text};
+use outboard_error::size::parse_size;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table};
 use outboard_sandbox::HostAccess;
