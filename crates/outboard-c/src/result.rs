@@ -214,12 +214,20 @@ mod tests {
 
     #[test]
     fn codes_have_the_names_of_their_kinds() {
-        let codes: BTreeSet<c_int> = ErrorKind::ALL.into_iter().map(code_of).collect();
+        let codes: BTreeSet<c_int> = ErrorKind::ALL.iter().copied().map(code_of).collect();
         let mut expected: BTreeSet<c_int> = (-21..0).collect();
         expected.remove(&INTERNAL);
         assert_eq!(codes, expected);
-        for kind in ErrorKind::ALL {
+        let header = include_str!("../include/outboard/volume.h");
+        for &kind in ErrorKind::ALL {
             assert_eq!(name_of(code_of(kind)).to_str(), Ok(kind.name()));
+            let constant = kind.name().to_uppercase().replace('-', "_");
+            let line = format!("\tOB_VOLUME_{constant} = {}", code_of(kind));
+            let found = header.lines().any(|found| {
+                let rest = found.strip_prefix(&line);
+                rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
+            });
+            assert!(found, "{line}");
         }
     }
 

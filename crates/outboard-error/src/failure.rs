@@ -11,50 +11,81 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The kind of a failure, as far as the engine knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// There is no such image, partition, volume or file.
-    NotFound,
-    /// The host or the file system does not permit it.
-    PermissionDenied,
-    /// There is a file of this name.
-    AlreadyExists,
-    /// No known file system is there.
-    NotAFileSystem,
-    /// The name fits several file systems: name one of them.
-    Ambiguous,
-    /// Another program, or another volume of this one, uses the image.
-    Locked,
-    /// Files of the volume are still open.
-    InUse,
-    /// The volume is encrypted, and no key was given.
-    KeyNeeded,
-    /// The key opens none of the volume's key slots.
-    WrongKey,
-    /// The image contradicts itself, or a part of it cannot be read.
-    Damaged,
-    /// A disk of an array, a volume group or a file system is missing.
-    Incomplete,
-    /// The image or file can only be read.
-    ReadOnly,
-    /// There is no space left, in the image or on the host.
-    NoSpace,
-    /// A server cannot be reached, does not answer in time, or has closed the connection.
-    Unreachable,
-    /// The engine or its kernel does not have what is needed.
-    Unsupported,
-    /// The call makes no sense.
-    Usage,
-    /// The caller or the user stopped the work.
-    Interrupted,
-    /// The volume was closed, or is open in the parent of this forked process.
-    Closed,
-    /// The volume's kernel has panicked.
-    Crashed,
+/// The kinds, each with the number of its code in the C API and its name. Both never change. The
+/// API has 20 for its own mistakes.
+macro_rules! kinds {
+    ($(#[doc = $text:literal] $kind:ident = $number:literal, $name:literal;)*) => {
+        /// The kind of a failure, as far as the engine knows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum ErrorKind {
+            $(#[doc = $text] $kind,)*
+        }
+
+        impl ErrorKind {
+            /// All kinds.
+            #[doc(hidden)]
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// The number of the C API's code.
+            #[doc(hidden)]
+            pub fn number(self) -> i32 {
+                match self {
+                    $(Self::$kind => $number,)*
+                }
+            }
+
+            /// A name that never changes, as in `"wrong-key"`: for protocols and logs.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// None of the other kinds. [`Failure::errno`] may say more.
-    Other,
+    Other = 1, "other";
+    /// There is no such image, partition, volume or file.
+    NotFound = 2, "not-found";
+    /// The host or the file system does not permit it.
+    PermissionDenied = 3, "permission-denied";
+    /// There is a file of this name.
+    AlreadyExists = 4, "already-exists";
+    /// No known file system is there.
+    NotAFileSystem = 5, "not-a-file-system";
+    /// The name fits several file systems: name one of them.
+    Ambiguous = 6, "ambiguous";
+    /// Another program, or another volume of this one, uses the image.
+    Locked = 7, "locked";
+    /// Files of the volume are still open.
+    InUse = 8, "in-use";
+    /// The volume is encrypted, and no key was given.
+    KeyNeeded = 9, "key-needed";
+    /// The key opens none of the volume's key slots.
+    WrongKey = 10, "wrong-key";
+    /// The image contradicts itself, or a part of it cannot be read.
+    Damaged = 11, "damaged";
+    /// A disk of an array, a volume group or a file system is missing.
+    Incomplete = 12, "incomplete";
+    /// The image or file can only be read.
+    ReadOnly = 13, "read-only";
+    /// There is no space left, in the image or on the host.
+    NoSpace = 14, "no-space";
+    /// The engine or its kernel does not have what is needed.
+    Unsupported = 15, "unsupported";
+    /// The call makes no sense.
+    Usage = 16, "usage";
+    /// The caller or the user stopped the work.
+    Interrupted = 17, "interrupted";
+    /// The volume was closed, or is open in the parent of this forked process.
+    Closed = 18, "closed";
+    /// The volume's kernel has panicked.
+    Crashed = 19, "crashed";
+    /// A server cannot be reached, does not answer in time, or has closed the connection.
+    Unreachable = 21, "unreachable";
 }
 
 impl ErrorKind {
@@ -125,84 +156,6 @@ impl ErrorKind {
             Self::Interrupted => io::ErrorKind::Interrupted,
             Self::Closed => io::ErrorKind::NotConnected,
             _ => io::ErrorKind::Other,
-        }
-    }
-
-    /// All kinds.
-    #[doc(hidden)]
-    pub const ALL: [Self; 20] = [
-        Self::Other,
-        Self::NotFound,
-        Self::PermissionDenied,
-        Self::AlreadyExists,
-        Self::NotAFileSystem,
-        Self::Ambiguous,
-        Self::Locked,
-        Self::InUse,
-        Self::KeyNeeded,
-        Self::WrongKey,
-        Self::Damaged,
-        Self::Incomplete,
-        Self::ReadOnly,
-        Self::NoSpace,
-        Self::Unsupported,
-        Self::Usage,
-        Self::Interrupted,
-        Self::Closed,
-        Self::Crashed,
-        Self::Unreachable,
-    ];
-
-    /// The number of the C API's code, which never changes. The API has 20 for its own mistakes.
-    #[doc(hidden)]
-    pub fn number(self) -> i32 {
-        match self {
-            Self::Other => 1,
-            Self::NotFound => 2,
-            Self::PermissionDenied => 3,
-            Self::AlreadyExists => 4,
-            Self::NotAFileSystem => 5,
-            Self::Ambiguous => 6,
-            Self::Locked => 7,
-            Self::InUse => 8,
-            Self::KeyNeeded => 9,
-            Self::WrongKey => 10,
-            Self::Damaged => 11,
-            Self::Incomplete => 12,
-            Self::ReadOnly => 13,
-            Self::NoSpace => 14,
-            Self::Unsupported => 15,
-            Self::Usage => 16,
-            Self::Interrupted => 17,
-            Self::Closed => 18,
-            Self::Crashed => 19,
-            Self::Unreachable => 21,
-        }
-    }
-
-    /// A name that never changes, as in `"wrong-key"`: for protocols and logs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NotFound => "not-found",
-            Self::PermissionDenied => "permission-denied",
-            Self::AlreadyExists => "already-exists",
-            Self::NotAFileSystem => "not-a-file-system",
-            Self::Ambiguous => "ambiguous",
-            Self::Locked => "locked",
-            Self::InUse => "in-use",
-            Self::KeyNeeded => "key-needed",
-            Self::WrongKey => "wrong-key",
-            Self::Damaged => "damaged",
-            Self::Incomplete => "incomplete",
-            Self::ReadOnly => "read-only",
-            Self::NoSpace => "no-space",
-            Self::Unreachable => "unreachable",
-            Self::Unsupported => "unsupported",
-            Self::Usage => "usage",
-            Self::Interrupted => "interrupted",
-            Self::Closed => "closed",
-            Self::Crashed => "crashed",
-            Self::Other => "other",
         }
     }
 }
