@@ -5,6 +5,7 @@
 mod colors;
 mod commands;
 mod format;
+mod hints;
 mod host_needs;
 mod mount_helper;
 mod output;
@@ -15,7 +16,9 @@ use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
 use outboard::{set_name, Allocator, Fd, Inherited};
-use outboard_error::{exit_code, print_rest, set_failure_code, warn, Error, Result};
+use outboard_error::{
+    exit_code, install, print_rest, set_failure_code, warn, Error, Front, Hint, Result,
+};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use output::{JsonLayout, Output};
@@ -30,8 +33,18 @@ static ALLOCATOR: Allocator = Allocator;
 /// The name that ps(1) shows.
 const NAME: &CStr = c"outboard";
 
+/// The program as the front of the engine.
+struct Program;
+
+impl Front for Program {
+    fn words(&self, hint: &Hint) -> Option<String> {
+        hints::words(hint)
+    }
+}
+
 fn main() -> ExitCode {
     end_at_a_panic();
+    install(&Program);
     // The server of a mount is started as /proc/self/exe, and would be called "exe".
     set_name(NAME);
     ExitCode::from(match limits::adapt() {

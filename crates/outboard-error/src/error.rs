@@ -3,6 +3,7 @@
 
 use crate::failure::{ErrorKind, Failure};
 use crate::format::escaped;
+use crate::hint::Hint;
 use crate::reported::{report, warn, Reported};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -180,6 +181,11 @@ impl Error {
     /// A failure of a kind that programs can tell from others.
     pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::from(Failure::new(kind, text))
+    }
+
+    /// A failure whose text has the words of a hint.
+    pub fn hinted(kind: ErrorKind, hint: Hint, text: impl FnOnce(&Hint) -> String) -> Self {
+        Error::from(Failure::hinted(kind, hint, text))
     }
 
     /// The kind of error that programs get.

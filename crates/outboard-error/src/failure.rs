@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The error of the engine as programs see it: a kind, an errno, a text, the kernel's own words.
+//! The error of the engine as programs see it: a kind, an errno, a text, a hint, the kernel's
+//! own words.
 
 use crate::format::escaped;
+use crate::hint::Hint;
 use outboard::{errno, KernelError};
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
@@ -167,6 +169,7 @@ pub struct Failure {
     errno: Option<i32>,
     path: Option<Vec<u8>>,
     text: String,
+    hint: Option<Hint>,
     kernel: Vec<String>,
 }
 
@@ -178,8 +181,15 @@ impl Failure {
             errno: None,
             path: None,
             text: text.into(),
+            hint: None,
             kernel: Vec::new(),
         }
+    }
+
+    /// An error whose text has the words of a hint.
+    #[doc(hidden)]
+    pub fn hinted(kind: ErrorKind, hint: Hint, text: impl FnOnce(&Hint) -> String) -> Self {
+        Self::new(kind, text(&hint)).with_hint(hint)
     }
 
     /// The same error as `error`.
@@ -211,6 +221,15 @@ impl Failure {
         }
     }
 
+    /// The same error, whose text has the words of this hint.
+    #[doc(hidden)]
+    pub fn with_hint(self, hint: impl Into<Option<Hint>>) -> Self {
+        Self {
+            hint: hint.into(),
+            ..self
+        }
+    }
+
     /// The same error, with what failed before its text.
     #[doc(hidden)]
     pub fn after(mut self, what: impl Display) -> Self {
@@ -224,6 +243,7 @@ impl Failure {
         Self {
             errno: self.errno,
             path: self.path,
+            hint: self.hint,
             ..Self::new(kind, text)
         }
     }
@@ -274,6 +294,11 @@ impl Failure {
         self.path
             .as_deref()
             .map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// The advice in the text, for a caller that words it itself.
+    pub fn hint(&self) -> Option<&Hint> {
+        self.hint.as_ref()
     }
 
     /// The whole text, with the kernel's own words on lines of their own.

@@ -163,7 +163,7 @@ pub fn warn(message: impl Display) {
     }
 }
 
-/// Reports a failure. The command goes on. [`bounded`] bounds what is printed.
+/// Reports a failure. The command goes on. The number of printed failures is bounded.
 pub fn report(failure: impl Into<Reported>) {
     let failure = failure.into();
     if !note(&failure.message) {

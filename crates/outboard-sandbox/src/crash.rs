@@ -6,6 +6,7 @@
 
 use outboard::{end_at_once, Fd};
 use outboard_error::format::message;
+use outboard_error::Hint;
 use std::sync::Mutex;
 
 /// EX_SOFTWARE of sysexits.h. No command uses this code otherwise.
@@ -49,9 +50,12 @@ impl Advice {
             true => " and may be half written: copy the image before you repair it",
             false => "; nothing was written to it",
         };
-        let mode = if write { " -y" } else { "" };
+        let fsck = Hint::RunFsck {
+            volume: Some(shown.to_owned()),
+            repair: write,
+        };
         self.add(&format!(
-            "{shown} is probably damaged{half}; next step: outboard fsck{mode} {shown}"
+            "{shown} is probably damaged{half}; next step: {fsck}"
         ));
     }
 
@@ -118,7 +122,7 @@ mod tests {
         advice.add_server("nfs://a/b", true);
         let text = advice.text.lock().expect("no thread panics").clone();
         assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(text.contains("half written") && text.contains("outboard fsck -y a.img@1"));
+        assert!(text.contains("half written") && text.contains("fsck of a.img@1"));
         let server = text.lines().find(|line| line.contains("nfs:")).unwrap();
         assert!(
             server.contains("on the server") && !server.contains("fsck"),

@@ -57,7 +57,7 @@ mod zeros;
 
 pub use cp::Keep;
 #[doc(inline)]
-pub use outboard_error::{ErrorKind, Failure as Error};
+pub use outboard_error::{ErrorKind, Failure as Error, Hint};
 #[doc(inline)]
 pub use outboard_sandbox::interrupt::Cancel;
 pub use tar::Format;

@@ -13,7 +13,7 @@ use crate::loop_devices::{devices_of_file, file_of_device, whole_and_partitions}
 pub use contents::{archive_kind, describe};
 use contents::{find, Found};
 use outboard::Fd;
-use outboard_error::{reason, Error, ErrorKind, Failure, Result};
+use outboard_error::{reason, Error, ErrorKind, Failure, Hint, Result};
 use outboard_image::{FileSource, Source};
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -94,16 +94,17 @@ pub enum Use {
 }
 
 impl Use {
-    fn text(self) -> &'static str {
-        match self {
+    fn text(self) -> String {
+        let text = match self {
             Self::Image => "an image that this command uses",
             Self::Backing => "a file that an image of this command is based on",
-            Self::Disk => "a further disk of this command (--disk)",
+            Self::Disk => return format!("a further disk of this command{}", Hint::FurtherDisk),
             Self::Key => "the key file of this command",
             Self::Component => "a component of this command",
             Self::Input => "what this command reads",
             Self::Volume => "a file of an open volume",
-        }
+        };
+        text.to_owned()
     }
 }
 
@@ -372,26 +373,26 @@ impl UsedFiles {
             Ok(Some(Found::Archive(kind))) if what.allows(kind) => return Ok(()),
             Ok(Some(Found::Disk(kind))) => (
                 format!("it looks like a disk image ({kind})"),
-                "write IMAGE:/PATH for a place in it, or --force to overwrite all of it",
+                Hint::OverwriteImage,
             ),
             Ok(Some(Found::Archive(kind))) => (
                 format!("it is an archive ({kind}), and what is written is not"),
-                "name another file, or say --force to overwrite it",
+                Hint::OverwriteArchive,
             ),
             Err(error) => (
                 format!(
                     "it may be a disk image, but it cannot be read: {}",
                     reason(&error)
                 ),
-                "say --force to overwrite it",
+                Hint::OverwriteFile,
             ),
         };
-        let hint = match self.in_library {
-            true => "remove it first, to replace it",
-            false => hint,
+        let kind = ErrorKind::AlreadyExists;
+        let failure = match self.in_library {
+            true => Failure::new(kind, format!("{text}: remove it first, to replace it")),
+            false => Failure::hinted(kind, hint, |overwrite| format!("{text}: {overwrite}")),
         };
-        let text = format!("{text}: {hint}");
-        Err(Failure::new(ErrorKind::AlreadyExists, text).into())
+        Err(failure.into())
     }
 }
 

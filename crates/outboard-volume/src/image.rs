@@ -6,9 +6,10 @@ use crate::containers::{Container, Content};
 use crate::image_file::{cannot_open, open_image_file, split_hint};
 use crate::remote::is_remote;
 use crate::scratch::Range;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_image::partition::{read_table, Partition, Table};
 use outboard_image::{probe, Class, Probe, Slice, Source};
+use std::fmt::Display;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -274,14 +275,16 @@ impl Image {
             return Err(Error::known(ErrorKind::Damaged, text));
         }
         if found.is_empty() {
-            return Err(Error::known(
-                ErrorKind::NotAFileSystem,
+            let see = Hint::Inspect {
+                name: shown.clone(),
+            };
+            return Err(Error::hinted(ErrorKind::NotAFileSystem, see, |see| {
                 format!(
-                "{shown} has a {} partition table, but no partition with a known file system (see \
-                 outboard info {shown})",
-                table.kind.name()
-            ),
-            ));
+                    "{shown} has a {} partition table, but no partition with a known file \
+                     system{see}",
+                    table.kind.name()
+                )
+            }));
         }
         let list: Vec<String> = found
             .iter()
@@ -431,11 +434,14 @@ fn on_several(probe: &Probe) -> bool {
 
 /// Nothing known is there. `piece`: see [`split_hint`].
 fn unrecognised(shown: &str, piece: Option<String>) -> Error {
-    let hint = piece.unwrap_or_else(|| "if you know its type, say --type TYPE".to_owned());
-    Error::known(
-        ErrorKind::NotAFileSystem,
-        format!("{shown}: no file system or partition table that is known ({hint})"),
-    )
+    let kind = ErrorKind::NotAFileSystem;
+    let text = |advice: &dyn Display| {
+        format!("{shown}: no file system or partition table that is known ({advice})")
+    };
+    match piece {
+        Some(piece) => Error::known(kind, text(&piece)),
+        None => Error::hinted(kind, Hint::NameType, |name| text(name)),
+    }
 }
 
 /// Formats that are to be converted first, and file systems that Linux does not have.
@@ -489,9 +495,9 @@ pub(crate) fn unusable(shown: &str, probe: &Probe) -> Option<String> {
     })
 }
 
-fn unpack_hint(kind: &str) -> &'static str {
+fn unpack_hint(kind: &str) -> String {
     match kind {
-        "tar" => "outboard mkfs TYPE NEW --from it makes one, outboard tar-in unpacks it into one",
-        _ => "unpack it with cpio -idm, and make one with outboard mkfs TYPE NEW --from DIR",
+        "tar" => Hint::UnpackTar.to_string(),
+        _ => format!("unpack it with cpio -idm, and make one{}", Hint::MakeImage),
     }
 }

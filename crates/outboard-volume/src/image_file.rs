@@ -6,7 +6,7 @@ use crate::servers::MountServer;
 use crate::undo;
 use outboard::Tree;
 use outboard_error::format::escaped;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -137,14 +137,16 @@ pub fn in_use(path: &Path, write: bool, server: Option<&MountServer>) -> Error {
         );
     };
     let directory = escaped(server.directory.as_os_str().as_bytes());
-    Error::known(
-        ErrorKind::Locked,
+    let unmount = Hint::Unmount {
+        directory: directory.clone(),
+    };
+    Error::hinted(ErrorKind::Locked, unmount, |unmount| {
         format!(
-        "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files are \
-         there; outboard umount {directory} ends that)",
-        server.process
-    ),
-    )
+            "{shown} is in use: mounted on {directory} by outboard, pid {}{may_write} (its files \
+             are there; {unmount} ends that)",
+            server.process
+        )
+    })
 }
 
 /// Why an image cannot be written.

@@ -96,5 +96,5 @@ pub use outboard::{
     DirEntry, File, FileType, Files, Metadata, OpenOptions, ReadDir, Space, Tree, WalkEntry,
 };
 #[doc(inline)]
-pub use outboard_error::{ErrorKind, Failure as Error};
+pub use outboard_error::{ErrorKind, Failure as Error, Hint};
 pub use volume::{Result, Volume};

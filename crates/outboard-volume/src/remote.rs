@@ -11,7 +11,7 @@
 //! A query may follow, `?NAME=VALUE&...`: options of the kernel's driver. NBD has none.
 
 use outboard_error::format::escaped;
-use outboard_error::{Error, Result};
+use outboard_error::{Error, Hint, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -126,7 +126,8 @@ fn option(text: &str) -> std::result::Result<(String, Option<String>), String> {
     if RESERVED.contains(&name) {
         return Err(format!(
             "option {name} is set by outboard: write user, host and port before the path, and the \
-             password into a file for --key-file"
+             password into a file{}",
+            Hint::PasswordFile
         ));
     }
     Ok((name.to_owned(), value))
@@ -186,10 +187,10 @@ impl Remote {
             None => (None, authority),
         };
         if user.as_ref().is_some_and(|user| user.contains(':')) {
-            return Err(
-                "a command line is no place for a password: write it into a file for --key-file"
-                    .to_owned(),
-            );
+            return Err(format!(
+                "a command line is no place for a password: write it into a file{}",
+                Hint::PasswordFile
+            ));
         }
         if protocol == Protocol::Nbd && query.as_ref().is_ok_and(|words| !words.is_empty()) {
             return Err("a disk has no options behind a question mark".to_owned());
@@ -283,8 +284,8 @@ mod tests {
             ("nfs://[::1]2/e", "write a colon"),
             ("nfs://ann@server/e", "no user"),
             ("smb://server", "the share is missing"),
-            ("smb://ann:secret@server/s", "--key-file"),
-            ("smb://server/s?password=x", "--key-file"),
+            ("smb://ann:secret@server/s", "no place for a password"),
+            ("smb://server/s?password=x", "the password into a file"),
             ("nfs://server/a,b", "a comma"),
             ("nfs://server/e?addr=1.2.3.4", "option addr"),
             ("nfs://server/e?=3", "no name of an option"),

@@ -36,7 +36,7 @@ use mounts::MountedDevice;
 pub use mounts::Style;
 use network::Network;
 use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
-use outboard_error::{report, Error, ErrorKind, Failure, Result};
+use outboard_error::{report, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::crash::Advice;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::{HostAccess, Sandbox};
@@ -266,10 +266,12 @@ impl Session {
     /// Fails with --ro.
     pub fn may_write(&self, shown: &str) -> Result<()> {
         match self.options.read_only {
-            true => Err(Error::known(
-                ErrorKind::ReadOnly,
-                format!("cannot write to {shown}: it was opened read-only (--ro)"),
-            )),
+            true => {
+                let (kind, setting) = (ErrorKind::ReadOnly, Hint::OpenedReadOnly);
+                Err(Error::hinted(kind, setting, |setting| {
+                    format!("cannot write to {shown}: it was opened read-only{setting}")
+                }))
+            }
             false => Ok(()),
         }
     }

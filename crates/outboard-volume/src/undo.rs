@@ -25,7 +25,7 @@ mod places;
 pub use format::put;
 use format::{record, Head, LogState, HEAD};
 use outboard::{Fd, Tree};
-use outboard_error::{reason, warn, Error, ErrorKind, Result};
+use outboard_error::{reason, warn, Error, ErrorKind, Failure, Hint, Result};
 use places::{mark_value, FoundLog, Subject, UndoLogFile, UndoMark, MARK};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -39,10 +39,13 @@ fn wrong(text: impl Into<String>) -> io::Error {
 
 /// For those who only want to read an image with a log.
 fn half_changed() -> io::Error {
-    wrong(
-        "a command that changed it was cut off half-way: run that command again, or any other that \
-         writes (as outboard fsck -y), which first undoes the half change",
-    )
+    let failure = Failure::hinted(ErrorKind::Other, Hint::UndoHalfChange, |write| {
+        format!(
+            "a command that changed it was cut off half-way: {write}, which first undoes the half \
+             change"
+        )
+    });
+    failure.into()
 }
 
 fn find(image: &Path) -> io::Result<FoundLog> {

@@ -7,6 +7,7 @@
 use super::directory::CopiedDirectory;
 use super::is_inside;
 use outboard::{Fd, System, Tree};
+use outboard_error::{ErrorKind, Failure, Hint};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -40,10 +41,15 @@ pub fn follow(tree: &Tree, path: &Path, name: &CStr) -> io::Result<Followed> {
 /// The reason why the target of a link cannot be opened; names the sandbox if it may be the cause.
 pub fn with_hint(system: &System, error: io::Error) -> io::Error {
     match error.raw_os_error() {
-        Some(libc::EACCES) if system.is_host() => io::Error::other(
-            "Permission denied (if the link leads out of the sources, the sandbox hides the file: \
-             copy it by its own name, or use --no-sandbox)",
-        ),
+        Some(libc::EACCES) if system.is_host() => {
+            let failure = Failure::hinted(ErrorKind::Other, Hint::NoSandbox, |other| {
+                format!(
+                    "Permission denied (if the link leads out of the sources, the sandbox hides \
+                     the file: copy it by its own name{other})"
+                )
+            });
+            failure.into()
+        }
         _ => error,
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::owner::Owner;
 use outboard::Tree;
-use outboard_error::{Error, Result};
+use outboard_error::{Error, Hint, Result};
 use outboard_volume::address::Place;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -40,9 +40,9 @@ pub fn find_owner(
     tree: &Tree,
     place: &Place,
 ) -> Result<Owner> {
-    let refused = |text: &str| Err(Error::Usage(text.to_owned()));
+    let refused = |hint: Hint| Err(Error::Usage(hint.to_string()));
     let mut owner = match user {
-        Some(text) if text.is_empty() => return refused("--owner needs a name or number"),
+        Some(text) if text.is_empty() => return refused(Hint::EmptyOwner),
         Some(text) => Owner::find(text.as_bytes(), tree, place)?,
         None => Owner::default(),
     };
@@ -50,10 +50,10 @@ pub fn find_owner(
         return Ok(owner);
     };
     if group.is_empty() || group.as_bytes().contains(&b':') {
-        return refused("--group takes one name or number");
+        return refused(Hint::OneGroup);
     }
     if owner.group.is_some() {
-        return refused("--owner USER:GROUP and --group name two groups: leave one of them out");
+        return refused(Hint::TwoGroups);
     }
     let text = [b":", group.as_bytes()].concat();
     owner.group = Owner::find(&text, tree, place)?.group;

@@ -8,7 +8,7 @@ use flate2::{Compression, GzBuilder};
 use liblzma::read::XzDecoder;
 use liblzma::stream::{MtStreamBuilder, Stream, CONCATENATED};
 use liblzma::write::XzEncoder;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_volume::containers::GzipReader;
 use std::io::{self, Cursor, Read, Write};
 
@@ -57,11 +57,12 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
     let is_plain = is_header(&start);
     for (magic, kind, tool) in OTHERS {
         if start.starts_with(magic) && !is_plain {
-            let text = format!(
-                "{name} is compressed with {kind}: decompress it first, as in {tool} FILE | \
-                 outboard tar-in ..."
-            );
-            return Err(Error::known(ErrorKind::Unsupported, text));
+            let tool = Hint::Decompress {
+                tool: tool.to_owned(),
+            };
+            return Err(Error::hinted(ErrorKind::Unsupported, tool, |tool| {
+                format!("{name} is compressed with {kind}: decompress it first{tool}")
+            }));
         }
     }
     let format = match is_plain {

@@ -5,7 +5,7 @@ use super::encode::ArchiveEntry;
 use super::header::BLOCK;
 use super::pack::{Chunks, Linked, StretchPart, CHUNK};
 use crate::report::Report;
-use outboard_error::format;
+use outboard_error::{format, ErrorKind, Failure, Hint};
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -85,12 +85,15 @@ impl<'a, W: Write> StretchWriter<'a, W> {
     /// Writes zeros in place of unreadable bytes.
     fn pad(&mut self, mut length: u64, path: &str) -> io::Result<()> {
         self.padding = self.padding.checked_sub(length).ok_or_else(|| {
-            io::Error::other(format!(
-                "the archive is not complete: {} of {path} cannot be read, and at most {} are \
-                 filled with zeros (leave the file out: --exclude)",
-                format::size(length),
-                format::size(PADDING)
-            ))
+            let failure = Failure::hinted(ErrorKind::Other, Hint::Exclude, |option| {
+                format!(
+                    "the archive is not complete: {} of {path} cannot be read, and at most {} are \
+                     filled with zeros (leave the file out{option})",
+                    format::size(length),
+                    format::size(PADDING)
+                )
+            });
+            io::Error::from(failure)
         })?;
         let zeros = vec![0; CHUNK];
         while length > 0 {

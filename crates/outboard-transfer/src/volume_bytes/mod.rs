@@ -12,7 +12,7 @@ use crate::report::Report;
 use input::BytesSource;
 use outboard::BlockDevice;
 use outboard_error::format::{escaped, size as size_text};
-use outboard_error::{warn, Error, ErrorKind, Result};
+use outboard_error::{warn, Error, ErrorKind, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::ImageName;
 use outboard_volume::destination::describe;
@@ -165,11 +165,16 @@ fn check_below(from: &Device, to: &Device, force: bool) -> Result<()> {
         ));
         return Ok(());
     }
-    let text = format!(
-        "cannot copy {from} to {to}: it lies in {to}, and would be overwritten while it is read \
-         (copy it to another file first, or use --force if its parts lie in order)"
-    );
-    Err(Error::known(ErrorKind::InUse, text))
+    Err(Error::hinted(
+        ErrorKind::InUse,
+        Hint::OverwriteInOrder,
+        |force| {
+            format!(
+            "cannot copy {from} to {to}: it lies in {to}, and would be overwritten while it is \
+             read (copy it to another file first{force})"
+        )
+        },
+    ))
 }
 
 fn both(bytes: u64) -> String {
@@ -204,14 +209,15 @@ fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
     if input.is_like_a_volume()? {
         return Ok(());
     }
-    let text = format!(
-        "{to} holds {kind}, but {from} does not look like a volume: write {to}:/ for a place in \
-         the file system, or --force to overwrite the volume",
-        to = device.shown,
-        kind = found,
-        from = input.shown()
-    );
-    Err(Error::known(ErrorKind::AlreadyExists, text))
+    let (to, from) = (&device.shown, input.shown());
+    let overwrite = Hint::OverwriteVolume { name: to.clone() };
+    Err(Error::hinted(
+        ErrorKind::AlreadyExists,
+        overwrite,
+        |overwrite| {
+            format!("{to} holds {found}, but {from} does not look like a volume: {overwrite}")
+        },
+    ))
 }
 
 fn transfer(

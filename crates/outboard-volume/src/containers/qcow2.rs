@@ -16,7 +16,7 @@ use imago::raw::Raw;
 use imago::{DenyImplicitOpenGate, FormatAccess, FormatCreateBuilder, FormatDriverBuilder};
 use outboard::{FileLock, Storage};
 use outboard_error::format::escaped;
-use outboard_error::{ErrorKind, Failure};
+use outboard_error::{ErrorKind, Failure, Hint};
 use outboard_image::{qcow2, Fault, FileSource};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -79,12 +79,12 @@ fn find_backing(name: &[u8], image: &Path, allowed: &[PathBuf]) -> io::Result<Pa
         found.starts_with(&home) || allowed.any(|path| path == found)
     };
     let outside = || {
-        let text = format!(
-            "it is based on \"{shown}\", which is not in its own directory: if you trust the \
-             image, say --backing {}",
-            escaped(joined.as_os_str().as_bytes())
-        );
-        wrong(ErrorKind::PermissionDenied, text)
+        let path = escaped(joined.as_os_str().as_bytes());
+        let permit = Hint::Backing { path };
+        let failure = Failure::hinted(ErrorKind::PermissionDenied, permit, |permit| {
+            format!("it is based on \"{shown}\", which is not in its own directory: {permit}")
+        });
+        failure.into()
     };
     match joined.canonicalize() {
         Ok(found) if is_allowed(&found) => Ok(found),

@@ -3,7 +3,7 @@
 
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
-use outboard_error::{reason, warn, Result};
+use outboard_error::{reason, warn, Hint, Result};
 use outboard_image::integrity::IntegritySuperblock;
 use outboard_image::Source;
 
@@ -82,7 +82,8 @@ fn map(
     mapped.map_err(|error| {
         let algorithm = algorithm(context);
         let why = reason(&error);
-        format!("the kernel cannot open it with tags of type {algorithm} (--integrity): {why}")
+        let given = Hint::TagAlgorithm;
+        format!("the kernel cannot open it with tags of type {algorithm}{given}: {why}")
     })
 }
 
@@ -135,7 +136,8 @@ fn open_one(stack: &Stack, index: usize, context: &Context) -> Attempt<(String, 
     match (health(&mapped), mode) {
         (Health::Good, _) => Ok((details, mapped)),
         (Health::WrongTags, _) => Err(format!(
-            "its tags are not of type {algorithm} (--integrity), or it is damaged"
+            "its tags are not of type {algorithm}{}, or it is damaged",
+            Hint::TagAlgorithm
         )),
         (Health::Failed(_), Mode::Direct) => {
             let mapped = map(stack, device, &superblock, Mode::Recovery, context)?;

@@ -14,7 +14,7 @@ use super::{Attempt, Context, Selector, Stack};
 use outboard::image::md::{ArrayMember, MemberRole};
 use outboard::BlockDevice;
 use outboard_error::format::escaped;
-use outboard_error::{reason, warn, Result};
+use outboard_error::{reason, warn, Hint, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -182,20 +182,22 @@ impl ArrayMembers {
         }
         if newest.reshaping && !read_only {
             return Err(format!(
-                "the array {name} is being reshaped: let its machine finish that, or read with --ro"
+                "the array {name} is being reshaped: let its machine finish that, or {}",
+                Hint::ReadOnly
             ));
         }
         let present = self.present();
         let few = format!(
-            "the array {name} has {} of {} members here: add the other disks with --disk",
+            "the array {name} has {} of {} members here: add the other disks{}",
             present.len(),
-            newest.places
+            newest.places,
+            Hint::AddDisks
         );
         if !newest.works_with(&present) {
             return Err(few);
         }
         if !missing.is_empty() && !read_only {
-            return Err(format!("{few}, or read with --ro"));
+            return Err(format!("{few}, or {}", Hint::ReadOnly));
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::subvolumes::{self, Subvolume};
 use super::{Selector, Stack};
 use crate::address::ImageName;
 use outboard_error::format::escaped;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_image::Class;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -229,13 +229,13 @@ impl Stack {
             (false, true) => ErrorKind::Damaged,
             (false, false) => ErrorKind::NotAFileSystem,
         };
-        let text = problems.unwrap_or_else(|| {
-            format!(
-                "{0}: no file system that is known (see outboard info {0})",
-                name.shown()
-            )
-        });
-        Error::known(kind, text)
+        let Some(problems) = problems else {
+            let name = name.shown();
+            return Error::hinted(kind, Hint::Inspect { name: name.clone() }, |see| {
+                format!("{name}: no file system that is known{see}")
+            });
+        };
+        of_kind(kind, problems)
     }
 
     /// All that went wrong in the disk that a node lies on.
@@ -360,12 +360,25 @@ impl Stack {
             (false, ..) => format!("\n  {}", of_this.join("\n  ")),
             (true, false, _) => format!(": it has {}", self.choice(&known)),
             (true, true, false) => format!("\n  {problems}"),
-            (true, true, true) => format!(" (see outboard info {shown})"),
+            (true, true, true) => {
+                let see = Hint::Inspect {
+                    name: shown.clone(),
+                };
+                see.to_string()
+            }
         };
         let kind = match self.lacks_disks(node) {
             true => ErrorKind::Incomplete,
             false => ErrorKind::NotFound,
         };
-        Error::known(kind, format!("no volume {rest} in {shown}{why}"))
+        of_kind(kind, format!("no volume {rest} in {shown}{why}"))
+    }
+}
+
+/// An error about a volume, with the hint of its kind.
+fn of_kind(kind: ErrorKind, text: String) -> Error {
+    match kind {
+        ErrorKind::Incomplete => Error::hinted(kind, Hint::AddDisks, |_| text),
+        _ => Error::known(kind, text),
     }
 }

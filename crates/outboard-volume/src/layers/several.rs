@@ -11,7 +11,7 @@ use super::overlay::overlay;
 use super::{Context, Stack};
 use crate::uuid;
 use outboard::BlockDevice;
-use outboard_error::{reason, warn, Error, ErrorKind, Failure, Result};
+use outboard_error::{reason, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_image::btrfs::{superblock_with_uuid, BtrfsMember, SUPERBLOCK};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -175,7 +175,10 @@ fn register(stack: &mut Stack, context: &mut Context, devices: &Devices) -> Resu
     let (lack, problem) = match here.cmp(&wanted) {
         Ordering::Equal => (None, None),
         Ordering::Less if context.read_only => (Some(words), None),
-        _ => (None, Some(format!("{words}: add the others with --disk"))),
+        _ => (
+            None,
+            Some(format!("{words}: add the others{}", Hint::AddDisks)),
+        ),
     };
     for (node, _) in devices {
         let node = stack.node_mut(*node);

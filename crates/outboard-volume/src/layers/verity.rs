@@ -10,7 +10,7 @@ use super::hashes::{self, HashFunction};
 use super::{Attempt, Context, Selector, Stack};
 use crate::options::RootHash;
 use outboard::{BlockDevice, DeviceSource, Target};
-use outboard_error::{reason, Error, ErrorKind, Result};
+use outboard_error::{reason, Error, ErrorKind, Hint, Result};
 use outboard_image::verity::VeritySuperblock;
 use outboard_image::Source;
 
@@ -67,7 +67,10 @@ impl Hashes {
         };
         match *hashes.digest(&top) == root.0 {
             true => Ok(Some(hashes)),
-            false => Err("the root hash (--verity) is not that of these hashes".to_owned()),
+            false => Err(format!(
+                "the root hash{} is not that of these hashes",
+                Hint::RootHash
+            )),
         }
     }
 
@@ -216,17 +219,15 @@ pub fn check(stack: &Stack, index: usize, context: &Context, write: bool) -> Res
     let is_verified = stack.is_or_lies_on(index, |node| node.sort == VERIFIED);
     let shown = stack.name(index);
     match (is_verified, write) {
-        (true, true) => Err(Error::known(
-            ErrorKind::ReadOnly,
-            format!("cannot write to {shown}: it is verified (--verity), and can only be read"),
-        )),
+        (true, true) => Err(Error::hinted(ErrorKind::ReadOnly, Hint::RootHash, |by| {
+            format!("cannot write to {shown}: it is verified{by}, and can only be read")
+        })),
         (false, false) if context.options.verity.is_some() => {
             let problems = stack.problems_of_disk(index);
             let why = problems.map_or(String::new(), |problems| format!("\n  {problems}"));
-            Err(Error::known(
-                ErrorKind::Damaged,
-                format!("{shown} does not match the root hash (--verity){why}"),
-            ))
+            Err(Error::hinted(ErrorKind::Damaged, Hint::RootHash, |given| {
+                format!("{shown} does not match the root hash{given}{why}")
+            }))
         }
         _ => Ok(()),
     }

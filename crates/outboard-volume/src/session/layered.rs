@@ -11,7 +11,7 @@ use crate::layers::names::Meaning;
 use crate::layers::subvolumes::{self, Subvolume};
 use crate::layers::{Context, Stack};
 use outboard::BlockDevice;
-use outboard_error::{warn, Error, ErrorKind, Failure, Result};
+use outboard_error::{warn, Error, ErrorKind, Failure, Hint, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -309,14 +309,16 @@ impl Session {
         let found = &self.stack(stack).nodes()[node];
         if let Some(problem) = &found.problem {
             let kind = found.kind_of_problem();
-            return Err(Error::known(kind, format!("{shown}: {problem}")));
+            let failure = Failure::new(kind, format!("{shown}: {problem}"));
+            let hint = found.incomplete.then_some(Hint::AddDisks);
+            return Err(failure.with_hint(hint).into());
         }
         let probed = found.probe.as_ref();
         let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
         if let Some(lack) = &found.lack {
             warn(format!(
-                "warning: {shown}: {lack}: read as far as these have all (add the others with \
-                 --disk)"
+                "warning: {shown}: {lack}: read as far as these have all (add the others{})",
+                Hint::AddDisks
             ));
             options.push("degraded".to_owned());
         }

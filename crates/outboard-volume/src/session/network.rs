@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::remote::{Protocol, Remote};
 use outboard::net::{Canceller, TcpStream};
 use outboard::{load_libslirp, Interface, Kernel, ServerRequests};
-use outboard_error::{Error, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::sandbox::NetworkAccess;
 use std::collections::HashMap;
 use std::io;
@@ -106,7 +106,7 @@ fn forbidden(description: &str) -> Option<String> {
 
 /// The address of a name, IPv4 if it has one.
 fn look_up(host: &str) -> Result<IpAddr> {
-    let failed = |text: String| Error::known(outboard_error::ErrorKind::NotFound, text);
+    let failed = |text: String| Error::known(ErrorKind::NotFound, text);
     let unknown = |error: io::Error| {
         let text = error.to_string();
         let why = text.rsplit_once(": ").map_or(&*text, |(_, why)| why);
@@ -171,10 +171,15 @@ impl Network {
     /// An error if the sandbox forbids the interface. Its own error would blame the host.
     pub(super) fn check_sandbox(&self) -> Result<()> {
         match forbidden(&self.description) {
-            Some(part) => Err(Error::Failed(format!(
-                "cannot connect the kernel to the network: the sandbox forbids {part}; add \
-                 --no-sandbox, or use --net user or --net host"
-            ))),
+            Some(part) => {
+                let (kind, other) = (ErrorKind::Other, Hint::PermittedInterface);
+                Err(Error::hinted(kind, other, |other| {
+                    format!(
+                        "cannot connect the kernel to the network: the sandbox forbids {part}; \
+                         {other}"
+                    )
+                }))
+            }
             None => Ok(()),
         }
     }
@@ -424,7 +429,7 @@ mod tests {
             let network = prepare(Some(net), &["nbd://10.0.0.1/e"]).unwrap();
             let error = network.check_sandbox().unwrap_err();
             let text = error.message().unwrap_or_default().to_string();
-            let wanted = format!("the sandbox forbids {part}; add --no-sandbox");
+            let wanted = format!("the sandbox forbids {part}; ");
             assert!(text.contains(&wanted), "{text}");
         }
         assert_eq!(forbidden(r"user,name=a\,pcap=b"), None);

@@ -11,7 +11,7 @@ use crate::scratch::directory_of;
 use outboard::image::State;
 use outboard::{Level, Space, Tree};
 use outboard_error::format::{escaped, size as size_text};
-use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Result};
+use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -42,10 +42,11 @@ impl Session {
             (space.lacks_inodes(MUCH_ROOM) && writable).then(|| {
                 format!(
                     "note: {} has no inodes left: all {} are in use, though {} are free (remove \
-                     files, or make it again with more: outboard mkfs ... -- -N NUMBER)",
+                     files, or make it again with more{})",
                     mounted.name,
                     space.files,
-                    size_text(space.available)
+                    size_text(space.available),
+                    Hint::MoreInodes
                 )
             })
         };
@@ -144,35 +145,39 @@ impl Session {
         state: State,
         cut: Option<String>,
     ) -> Error {
-        let (reason_kind, text) = match error.raw_os_error() {
-            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => (
-                ErrorKind::Damaged,
-                match is_remote(Path::new(shown)) {
-                    true => "not clean: check the disk on the server".to_owned(),
-                    false => format!("not clean: run outboard fsck -y {shown}"),
-                },
-            ),
+        let (reason_kind, text, hint) = match error.raw_os_error() {
+            Some(libc::EINVAL) if matches!(state, State::Unclean(_)) => {
+                let (text, hint) = unclean(shown);
+                (ErrorKind::Damaged, text, hint)
+            }
             Some(libc::ENODEV) if self.has_driver(kind) => (
                 ErrorKind::Incomplete,
                 "a further device that it needs is missing".to_owned(),
+                Some(Hint::AddDisks),
             ),
             Some(libc::ENODEV) => (
                 ErrorKind::Unsupported,
                 format!("this outboard has no driver for file systems of type {kind}"),
+                None,
             ),
             Some(libc::ENOTBLK) => (
                 ErrorKind::Usage,
-                "file systems of this type lie on no device: nothing of the image would be read or \
-                 written (leave --type out, or name another type)".to_owned(),
+                format!(
+                    "file systems of this type lie on no device: nothing of the image would be \
+                     read or written ({})",
+                    Hint::OtherType
+                ),
+                Some(Hint::OtherType),
             ),
             Some(libc::EROFS | libc::EACCES) if !self.options.read_only => (
                 ErrorKind::ReadOnly,
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned(),
+                None,
             ),
             // The probe found a file system that the kernel's driver cannot use.
-            Some(libc::EINVAL) => (ErrorKind::Damaged, reason(error)),
-            _ => (ErrorKind::of(error), reason(error)),
+            Some(libc::EINVAL) => (ErrorKind::Damaged, reason(error), None),
+            _ => (ErrorKind::of(error), reason(error), None),
         };
         let cut = cut.map_or(String::new(), |text| format!("; {text}"));
         Failure::of(error)
@@ -180,6 +185,7 @@ impl Session {
                 reason_kind,
                 format!("{shown}: cannot mount as {kind}: {text}{cut}"),
             )
+            .with_hint(hint)
             .with_kernel(self.kernel_lines(position))
             .into()
     }
@@ -244,6 +250,18 @@ impl Session {
         let failure = first.clone().with_text(kind, text);
         Err(failure.with_kernel(self.kernel_lines(position)).into())
     }
+}
+
+/// The reason of a file system that was not left well.
+fn unclean(shown: &str) -> (String, Option<Hint>) {
+    if is_remote(Path::new(shown)) {
+        return ("not clean: check the disk on the server".to_owned(), None);
+    }
+    let repair = Hint::RunFsck {
+        volume: Some(shown.to_owned()),
+        repair: true,
+    };
+    (format!("not clean: run {repair}"), Some(repair))
 }
 
 /// A line of the kernel's log without its time stamp.

@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::remote::{Protocol, Remote};
 use outboard::net::EventSource;
 use outboard::{Kernel, Mount, Secret};
-use outboard_error::{Error, ErrorKind, Failure, Result};
+use outboard_error::{Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::interrupt::Guard;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -221,6 +221,9 @@ fn first_line(key: &Secret) -> Secret {
     Secret::from(&key[..end.unwrap_or(key.len())])
 }
 
+/// The reason of a server that does not answer.
+const NO_ANSWER: &str = "the server does not answer";
+
 /// Why a server has no such mount, where the errno alone would mislead.
 fn reason_of(remote: &Remote, error: &io::Error) -> Option<(ErrorKind, &'static str)> {
     let number = outboard::errno(error)?;
@@ -252,10 +255,9 @@ fn reason_of(remote: &Remote, error: &io::Error) -> Option<(ErrorKind, &'static 
             ErrorKind::Unreachable,
             "connection refused: no server listens at this port",
         ),
-        (libc::EHOSTDOWN | libc::EAGAIN | libc::ETIMEDOUT, _) | (libc::EIO, Protocol::Nfs) => (
-            ErrorKind::Unreachable,
-            "the server does not answer (--timeout sets how long to wait)",
-        ),
+        (libc::EHOSTDOWN | libc::EAGAIN | libc::ETIMEDOUT, _) | (libc::EIO, Protocol::Nfs) => {
+            (ErrorKind::Unreachable, NO_ANSWER)
+        }
         (libc::ECONNRESET | libc::ECONNABORTED | libc::EPIPE | libc::EREMOTEIO, _) => (
             ErrorKind::Unreachable,
             "the server has closed the connection",
@@ -395,6 +397,9 @@ impl Session {
     fn no_mount(&self, shown: &str, remote: &Remote, error: &io::Error, position: usize) -> Error {
         let failure = Failure::of(error);
         let failure = match reason_of(remote, error) {
+            Some((kind, NO_ANSWER)) => failure
+                .with_text(kind, format!("{shown}: {NO_ANSWER}{}", Hint::Timeout))
+                .with_hint(Hint::Timeout),
             Some((kind, text)) => failure.with_text(kind, format!("{shown}: {text}")),
             None => failure.after(format!("{shown}: cannot mount")),
         };
@@ -412,11 +417,14 @@ impl Session {
             file => file,
         };
         let Some(key) = key else {
-            let text = format!(
-                "{}: no password: there is no terminal to ask on (--key-file FILE)",
-                name.shown()
-            );
-            return Err(Error::known(ErrorKind::KeyNeeded, text));
+            return Err(Error::hinted(
+                ErrorKind::KeyNeeded,
+                Hint::Password,
+                |give| {
+                    let name = name.shown();
+                    format!("{name}: no password: there is no terminal to ask on{give}")
+                },
+            ));
         };
         let password = first_line(&key);
         if password.contains(&0) || password.len() > LONGEST_PASSWORD {

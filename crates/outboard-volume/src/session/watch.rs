@@ -20,7 +20,7 @@
 //! program uses the mount, its server may come and go.
 
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
-use outboard_error::{failure_code, report, ErrorKind, Failure};
+use outboard_error::{failure_code, report, ErrorKind, Failure, Hint};
 use outboard_sandbox::interrupt::Interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -229,11 +229,10 @@ impl WatchedShare {
 
 /// The error about a server that did not answer in time.
 pub(super) fn late(name: &str, limit: Duration) -> Failure {
-    let text = format!(
-        "{name}: the server has not answered within {} s (--timeout sets how long to wait)",
-        limit.as_secs()
-    );
-    Failure::new(ErrorKind::Unreachable, text)
+    Failure::hinted(ErrorKind::Unreachable, Hint::Timeout, |setting| {
+        let seconds = limit.as_secs();
+        format!("{name}: the server has not answered within {seconds} s{setting}")
+    })
 }
 
 struct Watched {

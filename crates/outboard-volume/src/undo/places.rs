@@ -13,7 +13,7 @@ use super::format::{Head, LogState, Reader};
 use super::wrong;
 use crate::uuid::hash;
 use outboard::{Fd, System, Tree};
-use outboard_error::{reason, warn};
+use outboard_error::{reason, warn, ErrorKind, Failure, Hint};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -89,11 +89,18 @@ impl UndoLogFile {
 }
 
 fn cannot_use(log: &Path, why: &str, way_out: &str) -> io::Error {
-    wrong(format!(
-        "{why} (the undo log is {}; to use the image as it is, {way_out}; \
-         then check it with outboard fsck)",
-        log.display()
-    ))
+    let check = Hint::RunFsck {
+        volume: None,
+        repair: false,
+    };
+    let failure = Failure::hinted(ErrorKind::Other, check, |fsck| {
+        format!(
+            "{why} (the undo log is {}; to use the image as it is, {way_out}; then check it with \
+             {fsck})",
+            log.display()
+        )
+    });
+    failure.into()
 }
 
 pub enum FoundLog {

@@ -11,7 +11,7 @@ use self::derive::Budget;
 use super::keys::Secret;
 use super::{Attempt, Context, Selector, Stack};
 use outboard::{BlockDevice, Target};
-use outboard_error::{reason, Error, ErrorKind, Result};
+use outboard_error::{reason, Error, ErrorKind, Hint, Result};
 use outboard_image::luks::{KeySlot, LuksHeader};
 use outboard_image::Source;
 use std::fmt::Write;
@@ -248,8 +248,8 @@ pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
     Ok(())
 }
 
-fn failed(kind: ErrorKind, shown: &str, why: impl std::fmt::Display) -> Error {
-    Error::known(kind, format!("{shown} is encrypted: {why}"))
+fn encrypted(shown: &str, why: impl std::fmt::Display) -> String {
+    format!("{shown} is encrypted: {why}")
 }
 
 /// Asks for the passphrase of a locked volume, up to [`TRIES`] times.
@@ -257,24 +257,20 @@ pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<
     let shown = stack.name(index);
     if context.keys.has_file() {
         return Err(match stack.nodes()[index].problem.as_deref() {
-            Some(problem) => failed(ErrorKind::Damaged, &shown, problem),
-            None => failed(
-                ErrorKind::WrongKey,
-                &shown,
-                "the key of the key file (--key-file) opens none of its key slots",
-            ),
+            Some(problem) => Error::known(ErrorKind::Damaged, encrypted(&shown, problem)),
+            None => Error::hinted(ErrorKind::WrongKey, Hint::GivenKey, |key| {
+                encrypted(&shown, format!("{key} opens none of its key slots"))
+            }),
         });
     }
-    let damaged = |problem: String| failed(ErrorKind::Damaged, &shown, problem);
+    let damaged = |problem: String| Error::known(ErrorKind::Damaged, encrypted(&shown, problem));
     let volume = LuksVolume::new(stack, index, context).map_err(damaged)?;
     for _ in 0..TRIES {
         let question = format!("Passphrase of {shown}: ");
         let Some(passphrase) = context.keys.ask(&question)? else {
-            return Err(failed(
-                ErrorKind::KeyNeeded,
-                &shown,
-                "give its key with --key-file FILE, there is no terminal to ask on",
-            ));
+            return Err(Error::hinted(ErrorKind::KeyNeeded, Hint::KeyFile, |give| {
+                encrypted(&shown, give)
+            }));
         };
         let found = volume.find_key(&passphrase, context);
         if let Some(key) = found.map_err(damaged)? {
@@ -283,9 +279,6 @@ pub fn unlock(stack: &mut Stack, index: usize, context: &mut Context) -> Result<
         }
         outboard_error::warn("no key slot opens with this passphrase");
     }
-    Err(failed(
-        ErrorKind::WrongKey,
-        &shown,
-        "no passphrase has opened it",
-    ))
+    let text = encrypted(&shown, "no passphrase has opened it");
+    Err(Error::known(ErrorKind::WrongKey, text))
 }

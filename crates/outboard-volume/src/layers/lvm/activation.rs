@@ -12,7 +12,7 @@ use crate::layers::overlay::overlay;
 use crate::layers::{Attempt, Context, Stack};
 use outboard::image::lvm::{Area, Raid, Segment, SegmentKind, VolumeGroup};
 use outboard::{BlockDevice, Kernel, Target};
-use outboard_error::reason;
+use outboard_error::{reason, Hint};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most levels of volumes. LVM's own stacks have about six.
@@ -276,8 +276,9 @@ impl<'a> Activation<'a> {
             )
         });
         format!(
-            "the physical volume {}{last} is missing: add its disk with --disk",
-            outboard_error::format::escaped(id.as_bytes())
+            "the physical volume {}{last} is missing: add its disk{}",
+            outboard_error::format::escaped(id.as_bytes()),
+            Hint::AddDisks
         )
     }
 
@@ -391,7 +392,7 @@ impl<'a> Activation<'a> {
         }
         match self.read_only {
             true => Ok(()),
-            false => Err(format!("{} (or read with --ro)", self.missing(first))),
+            false => Err(format!("{} (or {})", self.missing(first), Hint::ReadOnly)),
         }
     }
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The check that the engine names no option of the program: tests/option_names.py, on tiny crates.
+"""
+
+import os
+
+import option_names
+import pytest
+
+ENGINE = "outboard-volume/src/layers.rs"
+GOOD = {
+    option_names.COMMANDS: 'commands! {\n    "fsck" Fsck(FsckArgs) {\n    "tar-in" TarIn(A) {\n',
+    "outboard-cli/src/hints.rs": 'const A: &str = "outboard fsck --key-file";\n',
+    ENGINE: '// --key-file\n/// outboard fsck\nconst A: &str = "a--b, this outboard has";\n'
+            'const B: &[u8] = b"--role";\n\n'
+            '#[cfg(test)]\nmod tests {\n    const C: &str = "--key-file";\n}\n',
+    "outboard-volume/src/layers/tests.rs": 'const A: &str = "--key-file";\n',
+}
+
+
+def outcome(root, capsys, allowed=frozenset(), **changes):
+    """Writes the crates; returns whether the check passes, and what it prints."""
+    for name, text in {**GOOD, **changes}.items():
+        os.makedirs(os.path.dirname(f"{root}/crates/{name}"), exist_ok=True)
+        with open(f"{root}/crates/{name}", "w", encoding="utf-8") as stream:
+            stream.write(text)
+    before = os.getcwd()
+    try:
+        passes = option_names.main(str(root), allowed=set(allowed)) == 0
+    finally:
+        os.chdir(before)
+    return passes, capsys.readouterr().out
+
+
+def test_good(tmp_path, capsys):
+    passes, printed = outcome(tmp_path, capsys)
+    assert passes and "1 texts of the engine name no option" in printed
+
+
+@pytest.mark.parametrize("text, found", [
+    ('"give --key-file FILE"', "--key-file"),
+    ('r#"(--ro)"#', "--ro"),
+    ('"run outboard fsck"', "outboard fsck"),
+    ('"unpack it: outboard \\\n    tar-in"', "outboard tar-in"),
+])
+def test_bad(tmp_path, capsys, text, found):
+    passes, printed = outcome(tmp_path, capsys, **{ENGINE: f"fn a() {{\n    b({text});\n}}\n"})
+    assert not passes and f'crates/{ENGINE}:2: "{found}" is the program\'s' in printed
+
+
+def test_allowed(tmp_path, capsys):
+    source = 'const A: &str = "Use --verbose.";\n'
+    allowed = {(ENGINE, "Use --verbose.")}
+    passes, _ = outcome(tmp_path, capsys, allowed, **{ENGINE: source})
+    assert passes
+    passes, printed = outcome(tmp_path, capsys, allowed)
+    assert not passes and f'{ENGINE} has no text "Use --verbose."' in printed
+
+
+def test_no_commands(tmp_path, capsys):
+    passes, printed = outcome(tmp_path, capsys, **{option_names.COMMANDS: "commands! {}\n"})
+    assert not passes and "no command" in printed
