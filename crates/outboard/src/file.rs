@@ -157,9 +157,11 @@ pub(crate) fn timespec(time: SystemTime) -> libc::timespec {
         Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
         Err(before) => {
             let before = before.duration();
+            // The earliest time has no opposite in 64 bits, and stays what it is.
+            let seconds = (before.as_secs() as i64).wrapping_neg();
             match before.subsec_nanos() {
-                0 => (-(before.as_secs() as i64), 0),
-                part => (-(before.as_secs() as i64) - 1, 1_000_000_000 - part),
+                0 => (seconds, 0),
+                part => (seconds - 1, 1_000_000_000 - part),
             }
         }
     };
@@ -313,5 +315,8 @@ mod tests {
         assert_eq!((before.tv_sec, before.tv_nsec), (-2, 500_000_000));
         let after = timespec(UNIX_EPOCH + Duration::from_nanos(1_000_000_001));
         assert_eq!((after.tv_sec, after.tv_nsec), (1, 1));
+        let earliest = Duration::from_secs(1 << 63);
+        let earliest = timespec(UNIX_EPOCH.checked_sub(earliest).unwrap());
+        assert_eq!((earliest.tv_sec, earliest.tv_nsec), (i64::MIN, 0));
     }
 }

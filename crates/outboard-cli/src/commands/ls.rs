@@ -442,14 +442,8 @@ impl Listing<'_> {
             return self.print_short(&lines);
         }
         if directory.is_some() {
-            let blocks: i64 = lines
-                .iter()
-                .filter_map(|line| Some(line.stat?.st_blocks))
-                .sum();
-            let total = match self.options.human_readable {
-                true => format::brief_size(blocks as u64 * 512),
-                false => (blocks / 2).to_string(),
-            };
+            let stats = lines.iter().filter_map(|line| line.stat.as_ref());
+            let total = total(stats, self.options.human_readable);
             self.output.line(format!("total {total}"))?;
         }
         self.print_long(&lines)
@@ -584,6 +578,17 @@ fn unknown() -> Vec<String> {
         .to_vec()
 }
 
+/// The room that the files of a directory take: KiB, or a brief size.
+fn total<'a>(stats: impl Iterator<Item = &'a libc::stat>, human_readable: bool) -> String {
+    let blocks = stats.map(|stat| stat.st_blocks.max(0) as u64);
+    let blocks = blocks.fold(0, u64::saturating_add);
+    if human_readable {
+        format::brief_size(blocks.saturating_mul(512))
+    } else {
+        (blocks / 2).to_string()
+    }
+}
+
 fn columns(line: &Line, stat: &libc::stat, human_readable: bool) -> Vec<String> {
     let size = match stat.st_mode & libc::S_IFMT {
         libc::S_IFBLK | libc::S_IFCHR => {
@@ -605,4 +610,29 @@ fn columns(line: &Line, stat: &libc::stat, human_readable: bool) -> Vec<String> 
         size,
         format::minute(stat.st_mtime),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outboard::Tree;
+
+    #[test]
+    fn totals() {
+        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let stat = root.unwrap().stat().unwrap();
+        let shown = |blocks: &[i64], human_readable| {
+            let mut stats = vec![stat; blocks.len()];
+            for (stat, blocks) in stats.iter_mut().zip(blocks) {
+                stat.st_blocks = *blocks;
+            }
+            total(stats.iter(), human_readable)
+        };
+        assert_eq!(shown(&[8, 3], false), "5");
+        assert_eq!(shown(&[8, 8], true), "8.0K");
+        // A damaged image may claim any number.
+        assert_eq!(shown(&[i64::MAX; 3], false), (u64::MAX / 2).to_string());
+        assert_eq!(shown(&[i64::MAX; 3], true), "16E");
+        assert_eq!(shown(&[8, -1], false), "4");
+    }
 }

@@ -121,7 +121,8 @@ impl HandleCache {
         if bytes == 0 {
             return;
         }
-        let bytes = bytes.next_multiple_of(PAGE);
+        // A sparse file may have 2^63 bytes: the sum of several would not fit into 64 bits.
+        let bytes = bytes.min(2 * MOST).next_multiple_of(PAGE);
         let mut state = self.lock();
         state.bytes += bytes;
         state.files.push_back(Written { file, bytes });
@@ -141,5 +142,28 @@ impl HandleCache {
         // While all is written, other threads wait: they would fill memory.
         let mut memory = self.memory.lock().expect("no thread panics");
         memory.look(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::OwnedFd;
+
+    #[test]
+    fn large_files_leave_at_once() {
+        let cache = HandleCache::default();
+        let add = |bytes| {
+            let file = tempfile::tempfile().unwrap();
+            cache.add(Fd::from(OwnedFd::from(file)), bytes);
+            cache.lock().files.len()
+        };
+        assert_eq!(add(0), 0);
+        assert_eq!(add(1), 1);
+        assert_eq!(add(PAGE + 1), 2);
+        assert_eq!(add(u64::MAX), 0);
+        assert_eq!(add(MOST), 1);
+        assert_eq!(add(1), 1);
+        assert_eq!(cache.lock().bytes, PAGE);
     }
 }

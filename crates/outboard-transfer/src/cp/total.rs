@@ -31,7 +31,7 @@ pub struct Total<'a> {
 fn bytes(stat: &libc::stat) -> u64 {
     match stat.st_mode & libc::S_IFMT {
         libc::S_IFREG => {
-            let stored = stat.st_blocks.max(0) as u64 * 512;
+            let stored = (stat.st_blocks.max(0) as u64).saturating_mul(512);
             stored.min(stat.st_size.max(0) as u64)
         }
         _ => 0,
@@ -53,7 +53,9 @@ impl<'a> Total<'a> {
         for &CopySource { place, tree } in sources {
             match tree.metadata(place.path()) {
                 Ok(found) if found.is_dir() => total.directories.push((tree, place)),
-                Ok(found) => total.known += bytes(found.stat()),
+                Ok(found) => {
+                    total.known = total.known.saturating_add(bytes(found.stat()));
+                }
                 // The copy will name it.
                 Err(_) => {}
             }
@@ -99,10 +101,29 @@ impl<'a> Total<'a> {
                 if entry.depth > 0 && self.excluded.excludes(entry.path) {
                     walk.skip();
                 } else if entry.kind == libc::S_IFREG {
-                    total += entry.stat().map_or(0, |stat| bytes(&stat));
+                    let bytes = entry.stat().map_or(0, |stat| bytes(&stat));
+                    total = total.saturating_add(bytes);
                 }
             }
         }
         (!self.interrupt.asked()).then_some(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_of_a_damaged_image() {
+        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let mut stat = root.unwrap().stat().unwrap();
+        stat.st_mode = libc::S_IFREG;
+        let claims = [(100, 8, 100), (1 << 20, 8, 4096), (-1, -1, 0)];
+        let largest = (i64::MAX, i64::MAX, i64::MAX as u64);
+        for (size, blocks, expected) in claims.into_iter().chain([largest]) {
+            (stat.st_size, stat.st_blocks) = (size, blocks);
+            assert_eq!(bytes(&stat), expected);
+        }
     }
 }

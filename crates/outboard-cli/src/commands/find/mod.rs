@@ -24,7 +24,7 @@ use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use parser::{Options, Parsed};
-use printf::Facts;
+use printf::{kilobytes, Facts};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::time::SystemTime;
@@ -312,7 +312,7 @@ impl<'a, 'o> Visit<'a, 'o> {
         let mut line = format!(
             "{:>9} {:>6} {} {:>3} {:<8} {:<8} {:>8} {} ",
             stat.st_ino,
-            (stat.st_blocks + 1) / 2,
+            kilobytes(stat),
             format::mode(stat.st_mode),
             stat.st_nlink,
             self.search.accounts.users.name(stat.st_uid),

@@ -201,6 +201,11 @@ fn letter_of(mode: u32) -> &'static str {
     }
 }
 
+/// The room that a file takes on the disk.
+pub fn kilobytes(stat: &libc::stat) -> u64 {
+    (stat.st_blocks.max(0) as u64).div_ceil(2)
+}
+
 fn value(facts: &Facts, letter: u8) -> Vec<u8> {
     let name = |bytes: &[u8]| format::name(bytes, facts.terminal);
     let (stat, path) = (&facts.stat, facts.path);
@@ -220,7 +225,7 @@ fn value(facts: &Facts, letter: u8) -> Vec<u8> {
         b'd' => facts.depth.to_string(),
         b's' => stat.st_size.to_string(),
         b'b' => stat.st_blocks.to_string(),
-        b'k' => ((stat.st_blocks + 1) / 2).to_string(),
+        b'k' => kilobytes(stat).to_string(),
         b'm' => format!("{:o}", stat.st_mode & 0o7777),
         b'M' => format::mode(stat.st_mode),
         b'n' => stat.st_nlink.to_string(),
@@ -314,6 +319,16 @@ mod tests {
             ("%l", ""),
         ] {
             assert_eq!(line(format), expected, "{format}");
+        }
+    }
+
+    #[test]
+    fn room_that_no_disk_has() {
+        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let mut stat = root.unwrap().stat().unwrap();
+        for (blocks, expected) in [(0, 0), (3, 2), (i64::MAX, 1 << 62), (-1, 0)] {
+            stat.st_blocks = blocks;
+            assert_eq!(kilobytes(&stat), expected);
         }
     }
 

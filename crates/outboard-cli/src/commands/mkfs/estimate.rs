@@ -86,17 +86,23 @@ impl TreeSize {
     ) {
         if is_directory(stat) {
             self.files += 1;
-            self.bytes += BLOCK + attribute_bytes(entry, storing);
+            self.take(BLOCK.saturating_add(attribute_bytes(entry, storing)));
             return;
         }
         // An entry of its directory takes 8 bytes and its name, twice if it has an index.
-        self.bytes += 2 * (16 + entry.name.to_bytes().len() as u64);
+        self.take(2 * (16 + entry.name.to_bytes().len() as u64));
         let is_linked = stat.st_nlink > 1 && !storing.copies_links;
         if is_linked && !linked.insert((stat.st_dev, stat.st_ino)) {
             return;
         }
         self.files += 1;
-        self.bytes += file_bytes(stat, storing.holes) + attribute_bytes(entry, storing);
+        self.take(file_bytes(stat, storing.holes));
+        self.take(attribute_bytes(entry, storing));
+    }
+
+    /// Adds bytes. Sparse files can claim more than 64 bits count.
+    fn take(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// Counts what is in a tar archive, in a process that can read that and do nothing else: it
@@ -124,7 +130,7 @@ impl TreeSize {
         })?;
         Ok(Self {
             files,
-            bytes: bytes + files * BLOCK / 8,
+            bytes: bytes.saturating_add(files * BLOCK / 8),
         })
     }
 
@@ -132,7 +138,8 @@ impl TreeSize {
     /// little: what is not used is a hole.
     pub fn room(&self, least: u64) -> u64 {
         let inodes = self.files * 512;
-        let needed = self.bytes + self.bytes / 12 + inodes + 16 * MEGABYTE;
+        let metadata = self.bytes / 12 + inodes + 16 * MEGABYTE;
+        let needed = self.bytes.saturating_add(metadata);
         round_up(needed.max(least))
     }
 }
@@ -164,15 +171,13 @@ fn file_bytes(stat: &libc::stat, holes: bool) -> u64 {
     if !matches!(stat.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFLNK) {
         return 0;
     }
-    let whole = (stat.st_size as u64).div_ceil(BLOCK) * BLOCK;
-    match holes {
-        true => whole.min((stat.st_blocks as u64 * 512).div_ceil(BLOCK) * BLOCK + BLOCK),
-        false => whole,
-    }
+    let blocks = (stat.st_size.max(0) as u64).div_ceil(BLOCK);
+    let stored = (stat.st_blocks.max(0) as u64).div_ceil(BLOCK / 512) + 1;
+    BLOCK * if holes { blocks.min(stored) } else { blocks }
 }
 
 pub fn round_up(size: u64) -> u64 {
-    size.div_ceil(MEGABYTE) * MEGABYTE
+    size.div_ceil(MEGABYTE).saturating_mul(MEGABYTE)
 }
 
 #[cfg(test)]
@@ -216,6 +221,25 @@ mod tests {
         assert_eq!(size(copying).files, 5);
         assert_eq!(size(copying).bytes, content.bytes + 3 * BLOCK);
         assert!(content.room(300 << 20) >= 300 << 20);
+    }
+
+    #[test]
+    fn sizes_that_no_disk_has_are_too_large() {
+        let root = outboard::Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let mut stat = root.unwrap().stat().unwrap();
+        stat.st_mode = libc::S_IFREG;
+        (stat.st_size, stat.st_blocks) = (i64::MAX, i64::MAX);
+        assert_eq!(file_bytes(&stat, true), 1 << 63);
+        let mut content = TreeSize::default();
+        for _ in 0..3 {
+            content.take(file_bytes(&stat, false));
+        }
+        assert!(content.room(0) > i64::MAX as u64);
+        (stat.st_size, stat.st_blocks) = (3 * BLOCK as i64 + 1, 8);
+        assert_eq!(file_bytes(&stat, true), 2 * BLOCK);
+        assert_eq!(file_bytes(&stat, false), 4 * BLOCK);
+        stat.st_size = -1;
+        assert_eq!(file_bytes(&stat, true), 0);
     }
 
     #[test]

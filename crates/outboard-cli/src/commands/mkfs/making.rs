@@ -337,7 +337,7 @@ impl<'a> Making<'a> {
             if made != Copied::UntilFull {
                 return Ok(made);
             }
-            size = round_up(size + size / 3);
+            size = round_up(size.saturating_add(size / 3));
         }
         Err(Error::known(
             ErrorKind::NoSpace,

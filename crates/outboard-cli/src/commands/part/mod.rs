@@ -192,7 +192,7 @@ impl NewPartition {
                 let text = format!("in an MBR no partition ends behind {most}");
                 return Err(Error::Usage(text));
             }
-            let sectors = size.div_ceil(MEGABYTE) * MEGABYTE / sector;
+            let sectors = size.div_ceil(MEGABYTE) * (MEGABYTE / sector);
             let _ = write!(line, ", size={sectors}");
         }
         match (&self.name, &self.uuid) {
@@ -450,6 +450,9 @@ mod tests {
         let small: NewPartition = "linux:1M".parse().unwrap();
         let line = small.line(true, 4096).unwrap();
         assert!(line.ends_with(", size=256\n"), "{line}");
+        let largest: NewPartition = format!("linux:{}", u64::MAX).parse().unwrap();
+        let line = largest.line(true, 512).unwrap();
+        assert!(line.ends_with(", size=36028797018963968\n"), "{line}");
         for bad in [
             "",
             "linux",

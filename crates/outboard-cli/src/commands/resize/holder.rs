@@ -38,7 +38,7 @@ pub(super) struct Slot {
 
 /// Whole megabytes with room for this many bytes.
 pub(super) fn round_up(size: u64) -> u64 {
-    size.div_ceil(MEGABYTE) * MEGABYTE
+    size.div_ceil(MEGABYTE).saturating_mul(MEGABYTE)
 }
 
 impl Holder {
