@@ -54,18 +54,9 @@ fn utf8<'a>(text: &'a OsStr, what: &str) -> Result<&'a str> {
 }
 
 fn root_hash(text: &str) -> Result<RootHash> {
-    let digits = text.as_bytes().chunks(2).map(|pair| {
-        let pair = std::str::from_utf8(pair)
-            .ok()
-            .filter(|pair| pair.len() == 2)?;
-        // from_str_radix takes a sign, too.
-        let digits = pair.bytes().all(|byte| byte.is_ascii_hexdigit());
-        u8::from_str_radix(pair, 16).ok().filter(|_| digits)
-    });
-    let hash: Option<Vec<u8>> = digits.collect();
-    match hash.filter(|hash| !hash.is_empty()) {
-        Some(hash) => Ok(RootHash(hash)),
-        None => {
+    match hex::decode(text) {
+        Ok(hash) if !hash.is_empty() => Ok(RootHash(hash)),
+        _ => {
             let text = format!("the root hash {text:?} is no even number of hexadecimal digits");
             Err(CallFailure::usage(text))
         }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats sizes, modes, times, names and tables as commands print them.
 
+use jiff::civil::DateTime;
+use jiff::SignedDuration;
 use outboard_error::format::escaped;
 
 /// "4.0K" in the way of `du -h`: rounded up, with one decimal below ten.
@@ -66,35 +68,28 @@ pub fn kind(mode: u32, size: u64) -> &'static str {
     }
 }
 
-/// A moment in UTC: year, month, day, hour, minute, second.
-pub fn civil(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // With years that begin in March, the leap day is the last one; 719468 days precede 1970.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month, day, rest / 3600, rest / 60 % 60, rest % 60)
+/// A moment in UTC: its year, and its other parts in a year of the same calendar. File systems have
+/// years that jiff lacks.
+pub fn utc(seconds: i64) -> (i64, DateTime) {
+    // The calendar repeats after 400 years.
+    const CYCLE: i64 = 146_097 * 86_400;
+    let since_1970 = SignedDuration::from_secs(seconds.rem_euclid(CYCLE));
+    let time = DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(since_1970);
+    let year = i64::from(time.year()) + 400 * seconds.div_euclid(CYCLE);
+    (year, time)
 }
 
 /// "2026-11-21 00:02", UTC.
 pub fn minute(seconds: i64) -> String {
-    let (year, month, day, hour, minute, _) = civil(seconds);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+    let (year, time) = utc(seconds);
+    format!("{year:04}-{}", time.strftime("%m-%d %H:%M"))
 }
 
 /// "2026-11-21 00:02:49.123456789 +0000".
 pub fn moment(seconds: i64, nanoseconds: i64) -> String {
-    let (year, month, day, hour, minute, second) = civil(seconds);
-    format!(
-        "{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{nanoseconds:09} +0000"
-    )
+    let (year, time) = utc(seconds);
+    let time = time.strftime("%m-%d %H:%M:%S");
+    format!("{year:04}-{time}.{nanoseconds:09} +0000")
 }
 
 /// A name as it is; for a terminal with escapes for bytes that could confuse it.
@@ -167,6 +162,11 @@ mod tests {
         assert_eq!(minute(951_782_400), "2000-02-29 00:00");
         assert_eq!(minute(-1), "1969-12-31 23:59");
         assert_eq!(minute(1_795_219_369), "2026-11-21 00:02");
+        assert_eq!(minute(-62_198_755_200), "-001-01-01 00:00");
+        assert_eq!(minute(-62_135_596_801), "0000-12-31 23:59");
+        assert_eq!(minute(253_402_300_800), "10000-01-01 00:00");
+        assert_eq!(minute(i64::MAX), "292277026596-12-04 15:30");
+        assert_eq!(minute(i64::MIN), "-292277022657-01-27 08:29");
     }
 
     #[test]

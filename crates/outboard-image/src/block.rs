@@ -134,13 +134,13 @@ fn some_text(text: String) -> Option<String> {
 }
 
 pub(crate) fn format_uuid(bytes: [u8; 16]) -> String {
-    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = hex::encode(bytes);
     [
-        hex[..4].concat(),
-        hex[4..6].concat(),
-        hex[6..8].concat(),
-        hex[8..10].concat(),
-        hex[10..].concat(),
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..],
     ]
     .join("-")
 }

@@ -220,8 +220,6 @@ pub struct RootHash(
 
 impl Display for RootHash {
     fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        formatter.write_str(&hex::encode(&self.0))
     }
 }

@@ -256,10 +256,7 @@ pub fn encode(value: &[u8], encoding: Option<Encoding>, terminal: bool) -> Vec<u
     });
     match encoding {
         Encoding::Base64 => format!("0s{}", STANDARD.encode(value)).into_bytes(),
-        Encoding::Hex => {
-            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("0x{digits}").into_bytes()
-        }
+        Encoding::Hex => format!("0x{}", hex::encode(value)).into_bytes(),
         Encoding::Text => text(value, terminal),
     }
 }

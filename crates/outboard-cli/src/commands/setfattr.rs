@@ -76,20 +76,11 @@ pub fn attribute(name: &OsStr) -> Result<CString> {
 pub fn decode(text: &[u8]) -> Result<Vec<u8>> {
     let wrong = || Error::Usage(format!("the value {} makes no sense", escaped(text)));
     match text {
-        [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits).ok_or_else(wrong),
+        [b'0', b'x' | b'X', digits @ ..] => hex::decode(digits).map_err(|_| wrong()),
         [b'0', b's' | b'S', base64 @ ..] => STANDARD.decode(base64).map_err(|_| wrong()),
         [b'"', quoted @ .., b'"'] => Ok(plain(quoted)),
         _ => Ok(plain(text)),
     }
-}
-
-fn hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let pairs = digits.chunks(2).map(|pair| match pair {
-        [high, low] => Some((digit(high)? * 16 + digit(low)?) as u8),
-        _ => None,
-    });
-    pairs.collect()
 }
 
 /// Text in which a backslash may stand before a quote, itself, or an octal number of up to three

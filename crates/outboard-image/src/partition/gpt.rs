@@ -6,7 +6,6 @@
 use super::names::gpt_type_name;
 use super::{mbr, sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
-use crate::crc::crc32;
 use crate::source::Source;
 
 const HEADER: usize = 92;
@@ -28,7 +27,7 @@ impl Header {
         let mut bytes = block.bytes(0, size as usize).to_vec();
         bytes[16..20].fill(0);
         let good = block.has(0, b"EFI PART")
-            && block.le32(16) == crc32(&bytes)
+            && block.le32(16) == crc32fast::hash(&bytes)
             && block.le64(24) == number;
         good.then_some(Self { block, sector })
     }
@@ -42,7 +41,8 @@ impl Header {
         }
         let offset = self.block.le64(72).checked_mul(self.sector)?;
         let entries = fetch(source, offset, size * count)?;
-        (crc32(entries.bytes(0, entries.len())) == self.block.le32(88)).then_some((entries, size))
+        (crc32fast::hash(entries.bytes(0, entries.len())) == self.block.le32(88))
+            .then_some((entries, size))
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         put(&mut image, entry + 32, &40u64.to_le_bytes());
         put(&mut image, entry + 40, &79u64.to_le_bytes());
         put(&mut image, entry + 56, &[b'r', 0, b'o', 0]);
-        let entries = crc32(&image[2 * sector..2 * sector + 4 * 128]);
+        let entries = crc32fast::hash(&image[2 * sector..2 * sector + 4 * 128]);
         for (number, at) in [(1u64, sector), (99, 99 * sector)] {
             put(&mut image, at, b"EFI PART");
             put(&mut image, at + 12, &92u32.to_le_bytes());
@@ -133,7 +133,7 @@ mod tests {
             put(&mut image, at + 80, &4u32.to_le_bytes());
             put(&mut image, at + 84, &128u32.to_le_bytes());
             put(&mut image, at + 88, &entries.to_le_bytes());
-            let crc = crc32(&image[at..at + 92]);
+            let crc = crc32fast::hash(&image[at..at + 92]);
             put(&mut image, at + 16, &crc.to_le_bytes());
         }
         image

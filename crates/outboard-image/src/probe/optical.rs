@@ -111,8 +111,7 @@ fn udf_uuid(set: &str) -> Option<String> {
         return None;
     }
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let hexadecimal =
-        |range: Range<usize>| -> String { range.map(|at| format!("{:02x}", byte(at))).collect() };
+    let hexadecimal = |range: Range<usize>| hex::encode(range.map(byte).collect::<Vec<u8>>());
     let plain = String::from_utf8_lossy(&bytes).to_ascii_lowercase();
     let digits = (0..16).take_while(|&at| byte(at).is_ascii_hexdigit());
     Some(match digits.count() {

@@ -559,21 +559,40 @@ fn device(header: &Header) -> Result<u64, String> {
 
 /// Decodes a name with "%XX" escapes.
 fn unescaped(name: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
     while let [first, behind @ ..] = rest {
-        match (first, behind) {
-            (b'%', [high, low, after @ ..]) if digit(high).is_some() && digit(low).is_some() => {
-                let value = digit(high).unwrap_or(0) * 16 + digit(low).unwrap_or(0);
-                plain.push(value as u8);
-                rest = after;
+        let digits = behind.first_chunk::<2>().filter(|_| *first == b'%');
+        match digits.and_then(|digits| hex::decode(digits).ok()) {
+            Some(byte) => {
+                plain.extend(byte);
+                rest = &behind[2..];
             }
-            _ => {
+            None => {
                 plain.push(*first);
                 rest = behind;
             }
         }
     }
     plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_attributes_have_escapes() {
+        for (written, name) in [
+            (&b"user.%41%3d%C3%a9"[..], &b"user.A=\xc3\xa9"[..]),
+            (b"%ff%00", b"\xff\0"),
+            (b"100%", b"100%"),
+            (b"%4", b"%4"),
+            (b"%%41", b"%A"),
+            (b"%+1%4g%-", b"%+1%4g%-"),
+            (b"", b""),
+        ] {
+            assert_eq!(unescaped(written), name);
+        }
+    }
 }

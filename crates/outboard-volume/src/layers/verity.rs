@@ -119,11 +119,9 @@ impl Hashes {
         context: &Context,
     ) -> Attempt<BlockDevice> {
         let superblock = &self.superblock;
-        let hex =
-            |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
         let salt = match superblock.salt.is_empty() {
             true => "-".to_owned(),
-            false => hex(&superblock.salt),
+            false => hex::encode(&superblock.salt),
         };
         let table = [Target {
             start: 0,

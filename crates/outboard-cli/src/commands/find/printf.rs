@@ -47,11 +47,6 @@ const FIELDS: &[u8] = b"pPfhHdsbkmMniDUGugyltac";
 /// Letters of times after "%T", "%A" and "%C".
 const PARTS: &[u8] = b"@+YmdHMSFT";
 
-const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
-
 impl PrintfFormat {
     /// Understands a format, or says what of it is unknown.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
@@ -254,29 +249,27 @@ fn time_of(stat: &libc::stat, which: u8) -> (i64, String) {
 /// A time in the format of ctime(3), with a fraction.
 fn date(stat: &libc::stat, which: u8) -> Vec<u8> {
     let (seconds, fraction) = time_of(stat, which);
-    let (year, month, day, hour, minute, second) = format::civil(seconds);
-    // 1970-01-01 was a Thursday.
-    let weekday = WEEKDAYS[(seconds.div_euclid(86_400) + 4).rem_euclid(7) as usize];
-    let month = MONTHS[month as usize - 1];
-    format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02}.{fraction} {year}")
-        .into_bytes()
+    let (year, time) = format::utc(seconds);
+    let time = time.strftime("%a %b %e %H:%M:%S");
+    format!("{time}.{fraction} {year}").into_bytes()
 }
 
 /// A part of a file's time.
 fn time(stat: &libc::stat, which: u8, part: u8) -> Vec<u8> {
     let (seconds, fraction) = time_of(stat, which);
-    let (year, month, day, hour, minute, second) = format::civil(seconds);
+    let (year, time) = format::utc(seconds);
+    let shown = |format| time.strftime(format).to_string();
     let text = match part {
         b'@' => format!("{seconds}.{fraction}"),
         b'Y' => year.to_string(),
-        b'm' => format!("{month:02}"),
-        b'd' => format!("{day:02}"),
-        b'H' => format!("{hour:02}"),
-        b'M' => format!("{minute:02}"),
-        b'S' => format!("{second:02}.{fraction}"),
-        b'F' => format!("{year}-{month:02}-{day:02}"),
-        b'T' => format!("{hour:02}:{minute:02}:{second:02}.{fraction}"),
-        _ => format!("{year}-{month:02}-{day:02}+{hour:02}:{minute:02}:{second:02}.{fraction}"),
+        b'm' => shown("%m"),
+        b'd' => shown("%d"),
+        b'H' => shown("%H"),
+        b'M' => shown("%M"),
+        b'S' => format!("{}.{fraction}", shown("%S")),
+        b'F' => format!("{year}-{}", shown("%m-%d")),
+        b'T' => format!("{}.{fraction}", shown("%H:%M:%S")),
+        _ => format!("{year}-{}.{fraction}", shown("%m-%d+%H:%M:%S")),
     };
     text.into_bytes()
 }
@@ -315,6 +308,11 @@ mod tests {
                 "1000000000.0000000050 2001-09-09 01:46",
             ),
             ("%T+", "2001-09-09+01:46:40.0000000050"),
+            ("%TF %TT", "2001-09-09 01:46:40.0000000050"),
+            (
+                "%TS %t",
+                "40.0000000050 Sun Sep  9 01:46:40.0000000050 2001",
+            ),
             ("100%%\\t\\101\\0.\\c never", "100%\tA\0."),
             ("%l", ""),
         ] {

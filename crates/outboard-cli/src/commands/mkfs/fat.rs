@@ -6,7 +6,7 @@
 //! The image was made a moment ago, by the distribution's tool and our kernel; everything is
 //! checked all the same, and a chain of clusters is followed no further than there are clusters.
 
-use crate::format::civil;
+use crate::format::utc;
 use outboard_error::{Error, Result};
 use std::collections::HashSet;
 use std::fs::File;
@@ -48,7 +48,9 @@ fn le32(bytes: &[u8], at: usize) -> u64 {
 /// Seconds since 1970 as FAT's date and time.
 fn stamp(seconds: i64) -> [u8; 4] {
     let seconds = seconds.clamp(315_532_800, 4_354_819_198);
-    let (year, month, day, hour, minute, second) = civil(seconds);
+    let (year, moment) = utc(seconds);
+    let [month, day] = [moment.month(), moment.day()].map(i64::from);
+    let [hour, minute, second] = [moment.hour(), moment.minute(), moment.second()].map(i64::from);
     let time = hour << 11 | minute << 5 | (second / 2);
     let date = (year - 1980) << 9 | month << 5 | day;
     let (time, date) = ((time as u16).to_le_bytes(), (date as u16).to_le_bytes());
@@ -264,6 +266,8 @@ mod tests {
         let date = (43 << 9 | 11 << 5 | 14_u16).to_le_bytes();
         let time = (22 << 11 | 13 << 5 | 10_u16).to_le_bytes();
         assert_eq!(stamp(1_700_000_000), [time[0], time[1], date[0], date[1]]);
+        // 2107-12-31 23:59:58
+        assert_eq!(stamp(i64::MAX), [0x7d, 0xbf, 0x9f, 0xff]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! The image was made a moment ago by the distribution's tool. Everything is checked all the same,
 //! and each directory is read once, so that no record can lead this astray.
 
-use crate::format::civil;
+use crate::format::utc;
 use outboard_error::{Error, Result};
 use std::collections::HashSet;
 use std::fs::File;
@@ -61,15 +61,18 @@ struct Latest {
 
 impl Latest {
     fn new(time: i64) -> Self {
-        let (year, month, day, hour, minute, second) = civil(time);
-        let since_1900 = (year - 1900).clamp(0, 255);
-        let text = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}00\0");
+        let (year, time) = utc(time);
+        let since_1900 = (year - 1900).clamp(0, 255) as u8;
+        let text = format!("{year:04}{}00\0", time.strftime("%m%d%H%M%S"));
+        let [month, day] = [time.month(), time.day()].map(|part| part as u8);
+        let parts = [time.hour(), time.minute(), time.second()];
+        let [hour, minute, second] = parts.map(|part| part as u8);
         let mut long = [0; LONG];
         long.iter_mut()
             .zip(text.bytes())
             .for_each(|(to, from)| *to = from);
         Self {
-            short: [since_1900, month, day, hour, minute, second, 0].map(|part| part as u8),
+            short: [since_1900, month, day, hour, minute, second, 0],
             long,
         }
     }

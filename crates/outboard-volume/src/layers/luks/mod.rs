@@ -40,7 +40,7 @@ struct LuksVolume {
     read_only: bool,
 }
 
-/// Appends bytes in hexadecimal, the kernel's format of keys.
+/// Appends bytes in hexadecimal, the kernel's format of keys. No other string has the key.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         // Writing to a string cannot fail.
