@@ -109,76 +109,66 @@ fn computed(topology: &Topology, up: &[bool], node: usize) -> Vec<NodeRoute> {
     merge(routes.collect())
 }
 
-/// Networks of one family and length, by their bits from the first on, and their gateways.
-type Networks = Vec<(u128, IpAddr)>;
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
-        IpAddr::V6(address) => address.into(),
-    }
-}
-
-fn address(is_v6: bool, bits: u128) -> IpAddr {
-    match is_v6 {
-        true => IpAddr::from(bits.to_be_bytes()),
-        false => IpAddr::from(((bits >> 96) as u32).to_be_bytes()),
-    }
-}
+/// Networks of one family and length, and their gateways.
+type Networks = Vec<(Prefix, IpAddr)>;
 
 /// Joins networks that are halves of a larger one and have the same gateway.
-fn merge(routes: Vec<(Prefix, IpAddr)>) -> Vec<NodeRoute> {
+fn merge(routes: Networks) -> Vec<NodeRoute> {
     let mut merged = Vec::new();
     for is_v6 in [false, true] {
         let mut by_length = vec![Networks::new(); 129];
         for (destination, gateway) in &routes {
             if destination.address().is_ipv6() == is_v6 {
                 let of_length = &mut by_length[usize::from(destination.length())];
-                of_length.push((bits(destination.address()), *gateway));
+                of_length.push((destination.network(), *gateway));
             }
         }
         for networks in &mut by_length {
-            networks.sort_by_key(|(bits, _)| *bits);
+            networks.sort_by_key(|(network, _)| *network);
             // The last one of a network counts.
             networks.reverse();
-            networks.dedup_by_key(|(bits, _)| *bits);
+            networks.dedup_by_key(|(network, _)| *network);
             networks.reverse();
         }
-        for length in (1..=128).rev() {
+        for length in (1..by_length.len()).rev() {
             let (shorter, longer) = by_length.split_at_mut(length);
-            join_halves(&mut longer[0], &mut shorter[length - 1], 128 - length);
+            join_halves(&mut longer[0], &mut shorter[length - 1]);
         }
-        for (length, networks) in (0..).zip(by_length) {
-            merged.extend(networks.into_iter().map(|(bits, gateway)| NodeRoute {
-                network: address(is_v6, bits),
-                length,
-                gateway,
-            }));
-        }
+        let networks = by_length.into_iter().flatten();
+        merged.extend(networks.map(|(network, gateway)| NodeRoute::new(network, gateway)));
     }
     merged
 }
 
 /// Moves networks of one length that are the two halves of a larger one there, unless that has a
-/// gateway already. Both are sorted. `shift`: of the bit that distinguishes the halves.
-fn join_halves(networks: &mut Networks, larger: &mut Networks, shift: usize) {
+/// gateway already. Both are sorted.
+fn join_halves(networks: &mut Networks, larger: &mut Networks) {
     let given = larger.len();
     let (mut kept, mut next) = (0, 0);
-    while let Some(&(bits, gateway)) = networks.get(next) {
-        let other = networks.get(next + 1);
-        let is_pair = bits & 1 << shift == 0 && other == Some(&(bits | 1 << shift, gateway));
-        let whole = larger[..given].binary_search_by_key(&bits, |(bits, _)| *bits);
-        if is_pair && whole.is_err() {
-            larger.push((bits, gateway));
+    while let Some(&(network, gateway)) = networks.get(next) {
+        let is_pair = |whole: &Prefix| {
+            let other = networks.get(next + 1);
+            other.is_some_and(|(other, its)| other.parent() == Some(*whole) && *its == gateway)
+        };
+        let has_gateway = |whole: &Prefix| {
+            let given = &larger[..given];
+            given
+                .binary_search_by_key(whole, |(network, _)| *network)
+                .is_ok()
+        };
+        let whole = network.parent();
+        let whole = whole.filter(|whole| is_pair(whole) && !has_gateway(whole));
+        if let Some(whole) = whole {
+            larger.push((whole, gateway));
             next += 2;
         } else {
-            networks[kept] = (bits, gateway);
+            networks[kept] = (network, gateway);
             kept += 1;
             next += 1;
         }
     }
     networks.truncate(kept);
-    larger.sort_by_key(|(bits, _)| *bits);
+    larger.sort_by_key(|(network, _)| *network);
 }
 
 /// Whether a gateway is beyond a link that is up.

@@ -9,46 +9,13 @@ use crate::error::{Error, Result};
 use crate::yaml::Yaml;
 use outboard::net::Prefix;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// A network that is cut into parts, from its beginning on.
 pub(super) struct AddressPool {
     network: Prefix,
-    /// The first address that is free.
-    next: u128,
-}
-
-fn value(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u32::from(address).into(),
-        IpAddr::V6(address) => address.into(),
-    }
-}
-
-fn address(value: u128, is_v6: bool) -> Option<IpAddr> {
-    match is_v6 {
-        true => Some(Ipv6Addr::from(value).into()),
-        false => Some(Ipv4Addr::from(u32::try_from(value).ok()?).into()),
-    }
-}
-
-/// How many bits of an address are below the prefix.
-fn free_bits(prefix: Prefix) -> u32 {
-    let all = if prefix.address().is_ipv6() { 128 } else { 32 };
-    all - u32::from(prefix.length())
-}
-
-/// The last address of a network.
-fn last(network: Prefix) -> u128 {
-    let hosts = 1u128.checked_shl(free_bits(network)).unwrap_or(0);
-    value(network.network().address()) | hosts.wrapping_sub(1)
-}
-
-fn overlap(one: Prefix, other: Prefix) -> bool {
-    let first = |prefix: Prefix| value(prefix.network().address());
-    one.address().is_ipv6() == other.address().is_ipv6()
-        && first(one) <= last(other)
-        && first(other) <= last(one)
+    /// The first address that is free; `None`: none is.
+    next: Option<IpAddr>,
 }
 
 pub(super) fn default_pools() -> Result<Vec<AddressPool>> {
@@ -59,7 +26,7 @@ fn pool(prefix: Prefix) -> AddressPool {
     let network = prefix.network();
     AddressPool {
         network,
-        next: value(network.address()),
+        next: Some(network.address()),
     }
 }
 
@@ -71,40 +38,25 @@ impl AddressPool {
     /// The next free network for so many nodes: /64 of IPv6, the smallest of IPv4. All of a pool
     /// that has less.
     fn take(&mut self, nodes: usize, used: &[Prefix]) -> Option<Prefix> {
-        let is_v6 = self.network.address().is_ipv6();
-        let bits = match is_v6 {
-            true => 64,
-            false => (nodes as u32 + 2).next_power_of_two().trailing_zeros(),
+        let length = if self.network.address().is_ipv6() {
+            64
+        } else {
+            32 - (nodes as u32 + 2).next_power_of_two().trailing_zeros() as u8
         };
-        let bits = bits.min(free_bits(self.network));
-        let size = 1u128 << bits;
-        let length = if is_v6 { 128 - bits } else { 32 - bits } as u8;
-        loop {
-            let start = self.next.checked_next_multiple_of(size)?;
-            self.next = start.checked_add(size)?;
-            if start + (size - 1) > last(self.network) {
-                return None;
-            }
-            let found = Prefix::new(address(start, is_v6)?, length)?;
-            if !used.iter().any(|other| overlap(*other, found)) {
-                return Some(found);
-            }
-        }
+        let length = length.max(self.network.length());
+        let mut free = self.network.subnets(length, self.next?);
+        let found = free.find(|found| !used.iter().any(|other| other.overlaps(*found)));
+        self.next = found.and_then(Prefix::end);
+        found
     }
 }
 
 /// The address of a link's nth node. The first address of a network is for its routers, the last
 /// one of IPv4 for broadcasts. A network of one or two addresses has neither (RFC 3021, RFC 6164).
 fn nth(network: Prefix, index: usize) -> Option<Prefix> {
-    let is_v6 = network.address().is_ipv6();
-    let is_small = free_bits(network) < 2;
-    let first = u128::from(!is_small);
-    let reserved = u128::from(!is_small && !is_v6);
-    let found = value(network.network().address()).checked_add(index as u128 + first)?;
-    if found.checked_add(reserved)? > last(network) {
-        return None;
-    }
-    Prefix::new(address(found, is_v6)?, network.length())
+    let of_routers = network.address().is_ipv6() && network.length() < 127;
+    let found = network.hosts().nth(index + usize::from(of_routers))?;
+    Prefix::new(found, network.length())
 }
 
 pub(super) fn assign(

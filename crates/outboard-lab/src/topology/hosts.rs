@@ -20,18 +20,15 @@ const MOST_ADDRESSES: usize = 16;
 const MOST_INTERFACES: usize = 64;
 /// The least MTU of a link with IPv6.
 const LEAST_MTU_OF_V6: u32 = 1280;
-/// IPv4 networks of two addresses and of one have no address of their own, and no broadcasts.
-const LONGEST_WITH_BROADCASTS: u8 = 30;
 
 /// Whether other hosts can reach a host at an address.
 pub(super) fn is_of_host(prefix: Prefix) -> bool {
     match prefix.address() {
         IpAddr::V4(address) => {
-            let below = u32::MAX
-                .checked_shr(prefix.length().into())
-                .unwrap_or_default();
-            let own = u32::from(address) & below;
-            let is_edge = prefix.length() <= LONGEST_WITH_BROADCASTS && (own == 0 || own == below);
+            let first = prefix.network().address();
+            // Networks of two addresses and of one have none of their own, and no broadcasts.
+            let last = prefix.broadcast();
+            let is_edge = last.is_some_and(|last| address == last || first == address);
             let is_group = address.octets()[0] >= 224;
             let is_this = address.octets()[0] == 0;
             !is_edge && !is_group && !is_this && !address.is_loopback()

@@ -16,17 +16,6 @@ use outboard::net::Prefix;
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-/// Whether an address is in the network of a prefix.
-fn contains(prefix: Prefix, address: IpAddr) -> bool {
-    let is_one_family = prefix.address().is_ipv6() == address.is_ipv6();
-    is_one_family
-        && network_of(address, prefix.length()) == network_of(prefix.address(), prefix.length())
-}
-
-fn network_of(address: IpAddr, length: u8) -> Option<IpAddr> {
-    Some(Prefix::new(address, length)?.network().address())
-}
-
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
@@ -37,7 +26,7 @@ impl Port {
     pub fn neighbour_addresses<'a>(&'a self, other: &'a Port) -> impl Iterator<Item = IpAddr> + 'a {
         let shares = |theirs: &Prefix| {
             let mut own = self.addresses.iter();
-            own.any(|own| contains(*own, theirs.address()) && contains(*theirs, own.address()))
+            own.any(|own| own.contains(theirs.address()) && theirs.contains(own.address()))
         };
         let addresses = other.addresses.iter();
         let shared =
@@ -47,9 +36,7 @@ impl Port {
 
     /// Whether an address is in a network of this port.
     pub fn is_beside(&self, address: IpAddr) -> bool {
-        self.addresses
-            .iter()
-            .any(|prefix| contains(*prefix, address))
+        self.addresses.iter().any(|prefix| prefix.contains(address))
     }
 }
 
@@ -113,8 +100,7 @@ fn check_overlaps(topology: &Topology, node: usize) -> Result<()> {
         let all = port.addresses.iter();
         for prefix in all.filter(|prefix| !is_link_local(prefix.address())) {
             let network = prefix.network();
-            let key = (network.address(), network.length());
-            match links.insert(key, link) {
+            match links.insert(network, link) {
                 Some(other) if other != link => {
                     return refused(link, other, format!("both have {network}"));
                 }
@@ -132,9 +118,8 @@ fn check_overlaps(topology: &Topology, node: usize) -> Result<()> {
             for address in port.neighbour_addresses(other) {
                 // The longest prefix decides where the kernel looks for an address.
                 let mut found = lengths.iter().rev().filter_map(|(_, length)| {
-                    links
-                        .get(&(network_of(address, *length)?, *length))
-                        .copied()
+                    let network = Prefix::new(address, *length)?.network();
+                    links.get(&network).copied()
                 });
                 if let Some(other) = found.next().filter(|found| *found != link) {
                     let what = format!("{address} is in both");

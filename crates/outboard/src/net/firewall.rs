@@ -10,6 +10,7 @@ use crate::net::socket::Socket;
 use crate::net::{Net, Prefix};
 use outboard_sys::{libc, SocketOption};
 use std::io;
+use std::net::IpAddr;
 
 const TABLE: &[u8] = b"outboard\0";
 /// Chains by hook (NF_INET_*): packets to this kernel, and through it.
@@ -180,27 +181,22 @@ fn has_state(state: ConnectionState) -> Vec<u8> {
 
 /// Packets with an address in a network: the source, or the destination.
 fn in_network(prefix: Prefix, is_source: bool) -> Vec<u8> {
-    let (address, family, offset) = match prefix.network().address() {
-        std::net::IpAddr::V4(address) => (
-            address.octets().to_vec(),
-            libc::AF_INET,
-            if is_source { 12 } else { 16 },
-        ),
-        std::net::IpAddr::V6(address) => (
-            address.octets().to_vec(),
-            libc::AF_INET6,
-            if is_source { 8 } else { 24 },
-        ),
+    let octets = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
     };
-    let bits = usize::from(prefix.length());
-    let ones = |index: usize| 8usize.min(bits.saturating_sub(index * 8)) as u32;
-    let byte = |index: usize| !0xffu8.checked_shr(ones(index)).unwrap_or(0);
-    let ones: Vec<u8> = (0..address.len()).map(byte).collect();
+    let address = octets(prefix.network().address());
+    let (family, offset) = match (prefix.address(), is_source) {
+        (IpAddr::V4(_), true) => (libc::AF_INET, 12),
+        (IpAddr::V4(_), false) => (libc::AF_INET, 16),
+        (IpAddr::V6(_), true) => (libc::AF_INET6, 8),
+        (IpAddr::V6(_), false) => (libc::AF_INET6, 24),
+    };
     [
         meta(NETWORK_PROTOCOL),
         compare(EQUAL, &[family as u8]),
         payload(NETWORK_HEADER, offset, address.len() as u32),
-        mask(&ones),
+        mask(&octets(prefix.mask())),
         compare(EQUAL, &address),
     ]
     .concat()
