@@ -37,7 +37,6 @@ mod network;
 mod new_name;
 mod partitions;
 mod path;
-mod pattern;
 mod process;
 mod secret;
 mod socket;
@@ -65,7 +64,6 @@ pub use instance::{EmptyInstance, Instance, KernelError};
 pub use libc;
 pub use network::{Epoll, EpollEvent, RawAddress, SocketOption};
 pub use path::PathFd;
-pub use pattern::matches;
 pub use process::{
     default_memory, end_at_once, has_no_output, ignore, is_ignored, load_libslirp, log_to_stderr,
     set_name, Inherited,

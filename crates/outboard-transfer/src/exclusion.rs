@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Files that a command leaves out: the patterns of `--exclude`, with the rules of GNU tar.
 
-use outboard::matches;
+use crate::glob::Pattern;
 use outboard_error::{Error, Result};
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 /// Patterns of the shell. A pattern matches a path from its start or from after any slash on, with
 /// everything below; `*` matches slashes too.
 #[derive(Clone, Debug, Default)]
 pub struct Exclusion {
-    patterns: Vec<CString>,
+    patterns: Vec<Pattern>,
 }
 
 impl Exclusion {
@@ -18,9 +18,12 @@ impl Exclusion {
     pub fn parse(patterns: &[OsString]) -> Result<Self> {
         let pattern = |text: &OsString| {
             let bytes = text.as_bytes();
+            if bytes.contains(&0) {
+                return Err(Error::Usage("a pattern has a NUL in it".to_owned()));
+            }
             let end = bytes.iter().rposition(|&byte| byte != b'/');
-            CString::new(&bytes[..end.map_or(bytes.len(), |end| end + 1)])
-                .map_err(|_| Error::Usage("a pattern has a NUL in it".to_owned()))
+            let end = end.map_or(bytes.len(), |end| end + 1);
+            Ok(Pattern::new(&bytes[..end], false))
         };
         let patterns = patterns.iter().map(pattern).collect::<Result<_>>()?;
         Ok(Self { patterns })
@@ -33,14 +36,8 @@ impl Exclusion {
 
     /// Whether a path is left out.
     pub fn excludes(&self, path: &[u8]) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let slashes = path.iter().enumerate().filter(|(_, &byte)| byte == b'/');
-        let starts = std::iter::once(0).chain(slashes.map(|(slash, _)| slash + 1));
-        starts
-            .filter_map(|start| CString::new(&path[start..]).ok())
-            .any(|rest| self.patterns.iter().any(|pattern| matches(pattern, &rest)))
+        let mut patterns = self.patterns.iter();
+        patterns.any(|pattern| pattern.matches_inside(path))
     }
 }
 
@@ -61,6 +58,8 @@ mod tests {
         assert!(excludes("a/*", b"./a/b"));
         assert!(!excludes("b", b"./a/bc"));
         assert!(!excludes("b*", b"./ab"));
+        assert!(excludes("?", "./\u{e9}/b".as_bytes()));
+        assert!(excludes("a?", b"./a\xff/b"));
         assert!(Exclusion::parse(&["a\0".into()]).is_err());
         assert!(!Exclusion::default().excludes(b"a"));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Patterns of names, with the shell's syntax: `*`, `?`, `[a-z]`, `[!a-z]`, `[[:digit:]]`, and `\`
-//! before a literal character. Slashes and dots are ordinary characters, as for find.
+//! before a literal character. Slashes and dots are ordinary characters, as for find and GNU tar.
 
 use outboard_error::format::{pieces, NamePiece};
 
@@ -94,6 +94,24 @@ impl Pattern {
     /// Whether all of a name matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         let name = units(name);
+        self.matches_until(&name, |end| end == name.len())
+    }
+
+    /// Whether a path matches from its start or from after any slash on, up to its end or to any
+    /// slash: GNU tar leaves such a file out, and everything below such a directory.
+    pub fn matches_inside(&self, path: &[u8]) -> bool {
+        const SLASH: u32 = '/' as u32;
+        let path = units(path);
+        let after_slashes = (1..=path.len()).filter(|&start| path[start - 1] == SLASH);
+        std::iter::once(0).chain(after_slashes).any(|start| {
+            let rest = &path[start..];
+            self.matches_until(rest, |end| rest.get(end).is_none_or(|unit| *unit == SLASH))
+        })
+    }
+
+    /// Whether the pattern matches the beginning of a name. `may_end`: whether the match may end at
+    /// this unit.
+    fn matches_until(&self, name: &[u32], may_end: impl Fn(usize) -> bool) -> bool {
         let (mut part, mut unit) = (0, 0);
         // Index of the last star, and the end of the units that it matches so far.
         let mut star = None;
@@ -104,7 +122,7 @@ impl Pattern {
                     part += 1;
                     continue;
                 }
-                None if unit == name.len() => return true,
+                None if may_end(unit) => return true,
                 Some(other) if unit < name.len() && self.fits(other, name[unit]) => {
                     part += 1;
                     unit += 1;
@@ -187,9 +205,16 @@ fn parse_set(text: &[u32]) -> Option<(Set, &[u32])> {
     }
 }
 
+/// Parses a character of a set, which may also be written as "[.a.]" or "[=a=]".
 fn parse_unit(text: &[u32]) -> Option<(u32, &[u32])> {
     const ESCAPE: u32 = '\\' as u32;
+    const OPEN: u32 = '[' as u32;
+    const CLOSE: u32 = ']' as u32;
+    const DOT: u32 = '.' as u32;
+    const EQUAL: u32 = '=' as u32;
     match text {
+        [OPEN, DOT, unit, DOT, CLOSE, rest @ ..] => Some((*unit, rest)),
+        [OPEN, EQUAL, unit, EQUAL, CLOSE, rest @ ..] => Some((*unit, rest)),
         [ESCAPE, unit, rest @ ..] | [unit, rest @ ..] => Some((*unit, rest)),
         [] => None,
     }
@@ -262,9 +287,74 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text() {
+    fn text_is_matched_by_characters() {
+        for (pattern, name) in [
+            ("?", "\u{e9}"),
+            ("??", "\u{1f600}e"),
+            ("[\u{e0}-\u{ff}]x", "\u{e9}x"),
+            ("[!a]", "\u{e9}"),
+            ("[[:alpha:]][[:upper:]]", "\u{e9}\u{c9}"),
+            ("[[=\u{e9}=]]", "\u{e9}"),
+            ("[[.-.]a]", "-"),
+            ("[a-[.c.]]", "b"),
+        ] {
+            assert!(matches(pattern, name.as_bytes()), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("??", "\u{e9}"),
+            ("?", "e\u{301}"),
+            ("[a-z]", "\u{e9}"),
+            ("[!\u{e9}]", "\u{e9}"),
+            ("[[:digit:]]", "\u{661}"),
+            ("[[:lower:]]", "\u{c9}"),
+        ] {
+            assert!(!matches(pattern, name.as_bytes()), "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_matched_one_by_one() {
         assert!(matches("a?b", b"a\xffb") && !matches("a?b", b"a\xff\xffb"));
-        assert!(Pattern::new(b"\xff*", false).matches(b"\xff\xfe"));
+        assert!(matches("*b", b"\xc3b") && matches("[!a]b", b"\xc3b"));
+        assert!(!matches("[[:print:][:cntrl:]]", b"\xff"));
+        let matches = |pattern: &[u8], name: &[u8]| Pattern::new(pattern, false).matches(name);
+        assert!(matches(b"\xff*", b"\xff\xfe"));
+        assert!(matches(b"[\xf0-\xff]", b"\xfe") && !matches(b"[\xf0-\xff]", b"\xef"));
+        // The first byte of a character is none of its own.
+        assert!(!matches(b"\xc3*", "\u{e9}".as_bytes()));
+    }
+
+    #[test]
+    fn parts_of_paths() {
+        let inside = |pattern: &str, path: &[u8]| {
+            let pattern = Pattern::new(pattern.as_bytes(), false);
+            pattern.matches_inside(path)
+        };
+        for (pattern, path) in [
+            ("*.o", &b"./a/b.o"[..]),
+            ("b", b"./a/b"),
+            ("b", b"a/b/c"),
+            ("a/b", b"x/a/b/c"),
+            ("a*c", b"x/a/b/c/d"),
+            ("?b", b"x/ab/c"),
+            ("[ab]?", b"bc"),
+            ("\u{e9}?", "x/\u{e9}\u{e8}/y".as_bytes()),
+            ("?", b"x\xff/\xff"),
+            ("*", b"a"),
+            ("", b"a/"),
+        ] {
+            assert!(inside(pattern, path), "{pattern}");
+        }
+        for (pattern, path) in [
+            ("b", &b"./a/bc"[..]),
+            ("b*", b"./ab"),
+            ("a", b"ab/ba"),
+            ("?", "\u{e9}\u{e8}".as_bytes()),
+            ("a/c", b"a/b/c"),
+            ("", b"a"),
+        ] {
+            assert!(!inside(pattern, path), "{pattern}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub fn run(bytes: &[u8]) {
         "case counts more when it is ignored"
     );
     assert!(Pattern::new(&literal(name), false).matches(name));
+    let inside = Pattern::new(pattern, false).matches_inside(name);
+    assert!(inside || !plain, "all of a path is a part of it");
     // A backslash at the end stands for itself, but would take the special meaning of the star.
     let backslashes = pattern.iter().rev().take_while(|&&byte| byte == b'\\');
     let escapes = backslashes.count() % 2 == 1;
