@@ -5,13 +5,15 @@
 //! kernel's driver gets the socket by generic netlink, and everything else is its work. All that
 //! the server sends is checked: lengths are bounded, and a wrong number is an error.
 
+mod driver;
+
 use crate::disk::Disk;
 use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
 use crate::kernel_files::write_text;
 use crate::net::deadline::UntilDeadline;
-use crate::net::messages::{acknowledgement, attribute, find_attribute, nested};
-use crate::net::{Net, TcpStream};
+use crate::net::TcpStream;
+use driver::Connection;
 use outboard_sys::libc;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -202,104 +204,6 @@ fn request_sizes(data: &[u8]) -> io::Result<RequestSizes> {
             "the server takes at most {most} bytes in a request"
         ))),
         false => Ok(RequestSizes { least, most }),
-    }
-}
-
-// Numbers of linux/genetlink.h and linux/nbd-netlink.h.
-const GENL_ID_CTRL: u16 = 16;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-const NBD_CMD_CONNECT: u8 = 1;
-const NBD_CMD_DISCONNECT: u8 = 2;
-const NBD_ATTR_INDEX: u16 = 1;
-const NBD_ATTR_SIZE_BYTES: u16 = 2;
-const NBD_ATTR_BLOCK_SIZE_BYTES: u16 = 3;
-const NBD_ATTR_TIMEOUT: u16 = 4;
-const NBD_ATTR_SERVER_FLAGS: u16 = 5;
-const NBD_ATTR_SOCKETS: u16 = 7;
-const NBD_SOCK_ITEM: u16 = 1;
-const NBD_SOCK_FD: u16 = 1;
-/// Header of a netlink message, and the one of generic netlink behind it.
-const HEADERS: usize = 16 + 4;
-
-/// One request by generic netlink; returns the attributes of the answer, none of a mere
-/// acknowledgement.
-fn generic(net: &Net, family: u16, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
-    let socket = net.socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_GENERIC)?;
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-    let mut request = ((HEADERS + attributes.len()) as u32).to_ne_bytes().to_vec();
-    request.extend(family.to_ne_bytes());
-    request.extend(flags.to_ne_bytes());
-    request.extend([0; 8]);
-    request.extend([command, 1, 0, 0]);
-    request.extend(attributes);
-    socket.send(&request)?;
-    let mut answer = Vec::new();
-    let mut buffer = vec![0; 16 << 10];
-    loop {
-        let length = socket.receive(&mut buffer)?;
-        let message = &buffer[..length];
-        match acknowledgement(message)? {
-            Some(result) => return result.map(|()| answer),
-            None => answer = message.get(HEADERS..).unwrap_or_default().to_vec(),
-        }
-    }
-}
-
-/// The number of the driver's family of messages.
-fn family(net: &Net) -> io::Result<u16> {
-    let name = attribute(CTRL_ATTR_FAMILY_NAME, b"nbd\0");
-    let answer = generic(net, GENL_ID_CTRL, CTRL_CMD_GETFAMILY, &name)?;
-    let found = find_attribute(&answer, CTRL_ATTR_FAMILY_ID).and_then(|value| value.first_chunk());
-    found
-        .map(|value| u16::from_ne_bytes(*value))
-        .ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
-}
-
-/// A connection of the kernel's driver. The driver disconnects when it is dropped.
-pub(crate) struct Connection {
-    net: Net,
-    family: u16,
-    index: u32,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let index = attribute(NBD_ATTR_INDEX, &self.index.to_ne_bytes());
-        // A server that is gone is no error here: writers have learned of it.
-        let _ = generic(&self.net, self.family, NBD_CMD_DISCONNECT, &index);
-    }
-}
-
-impl Connection {
-    fn start(net: &Net, socket: i32, export: &NbdExport, limit: Duration) -> io::Result<Self> {
-        let family = family(net)?;
-        let socket = attribute(NBD_SOCK_FD, &(socket as u32).to_ne_bytes());
-        let item = nested(NBD_SOCK_ITEM, &[socket]);
-        let seconds = limit.as_secs().max(1);
-        let attributes = [
-            attribute(NBD_ATTR_SIZE_BYTES, &export.size.to_ne_bytes()),
-            attribute(
-                NBD_ATTR_BLOCK_SIZE_BYTES,
-                &u64::from(export.sizes.least).to_ne_bytes(),
-            ),
-            attribute(NBD_ATTR_TIMEOUT, &seconds.to_ne_bytes()),
-            attribute(
-                NBD_ATTR_SERVER_FLAGS,
-                &u64::from(export.flags).to_ne_bytes(),
-            ),
-            nested(NBD_ATTR_SOCKETS, &[item]),
-        ]
-        .concat();
-        let answer = generic(net, family, NBD_CMD_CONNECT, &attributes)?;
-        let index = find_attribute(&answer, NBD_ATTR_INDEX).and_then(|value| value.first_chunk());
-        let index = index.ok_or_else(|| invalid_data("the kernel has not named the device"))?;
-        Ok(Self {
-            net: net.clone(),
-            family,
-            index: u32::from_ne_bytes(*index),
-        })
     }
 }
 

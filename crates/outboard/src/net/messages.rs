@@ -24,19 +24,6 @@ pub(crate) fn nested(kind: u16, parts: &[Vec<u8>]) -> Vec<u8> {
     attribute(kind | NESTED, &parts.concat())
 }
 
-/// Looks an attribute up in the kernel's answer.
-pub(crate) fn find_attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    while let Some((header, _)) = bytes.split_first_chunk::<4>() {
-        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
-        let value = bytes.get(4..length)?;
-        if u16::from_ne_bytes([header[2], header[3]]) == kind {
-            return Some(value);
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..)?;
-    }
-    None
-}
-
 /// The result that a message reports. `None`: it is another message. An error: it is malformed.
 pub(crate) fn acknowledgement(message: &[u8]) -> io::Result<Option<io::Result<()>>> {
     let kind = message.get(4..).and_then(|kind| kind.first_chunk());
@@ -58,17 +45,6 @@ pub(crate) fn acknowledgement(message: &[u8]) -> io::Result<Option<io::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn attributes_are_found() {
-        let two = [attribute(1, b"abc"), attribute(2, &7_u32.to_ne_bytes())].concat();
-        assert_eq!(two.len(), 16);
-        assert_eq!(find_attribute(&two, 1), Some(&b"abc"[..]));
-        assert_eq!(find_attribute(&two, 2), Some(&7_u32.to_ne_bytes()[..]));
-        assert_eq!(find_attribute(&two, 3), None);
-        assert_eq!(find_attribute(&[0; 8], 3), None);
-        assert_eq!(find_attribute(&[9, 0, 1, 0, 1], 1), None);
-    }
 
     #[test]
     fn acknowledgements_have_a_result() {

@@ -187,7 +187,7 @@ impl Netlink {
                 match payload {
                     NetlinkPayload::InnerMessage(object) => all.push(object),
                     NetlinkPayload::Done(done) if done.code < 0 => {
-                        return Err(io::Error::from_raw_os_error(-done.code));
+                        return Err(io::Error::from_raw_os_error(done.code.wrapping_neg()));
                     }
                     NetlinkPayload::Done(_) => return Ok(is_whole.then_some(all)),
                     NetlinkPayload::Error(message) => {
