@@ -104,8 +104,8 @@ def test_text_after_the_options(work):
     assert mount["EXAMPLES"][0] == "outboard mount disk.img@1 /tmp/disk"
     options = mount["Options after -o"]
     assert "ro     read-only: not a byte of the image changes" in options
-    for row, text in (("default_permissions", "the rights that"),
-                      ("type=TYPE, memory=SIZE", "as --type")):
+    for row, text in (("default_permissions", "the host checks"),
+                      ("type=TYPE, memory=SIZE, vcpus=N", "as --type")):
         assert options[options.index(row) + 1].startswith(text)
     assert "xfs and f2fs grow" in sections(page(work, "resize"))["NOTES"][0]
 

@@ -314,3 +314,30 @@ def test_a_tool_that_cannot_reach_all_of_a_tree(work, kind):
     tree = deep_tree(work)
     bad("mkfs", kind, f"{work}/image", "--from", tree, mentions=[tree, "cannot follow", "ext4"])
     assert os.listdir(work) == ["tree"]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_reserved_prefixes(work, exists):
+    """Whether a file has such a name or not, it means no file; below a directory it does."""
+    images.make(f"{work}/disk.img", "ext4")
+    names = ["usb:disk", "pci:disk", "oci:disk"]
+    for name in names if exists else []:
+        os.link(f"{work}/disk.img", f"{work}/{name}")
+    os.mkdir(f"{work}/usb:")
+    write(f"{work}/script", b"ls disk.img:/\nls oci:disk:/\n")
+    before = sorted(os.listdir(work))
+    for words in (["info", "usb:disk"], ["ls", "pci:/etc"], ["ls", "oci:disk@1:/"],
+                  ["cp", "disk.img:/x", "usb:disk"], ["cp", "usb:disk:/x", "."],
+                  ["cat", "usb:1-2@1"], ["mkfs", "ext4", "usb:new", "--size", "8M"],
+                  ["part", "oci:new", "create", "--size", "8M"], ["fsck", "pci:disk"],
+                  ["mount", "usb:disk", "usb:"], ["info", "--disk", "usb:disk", "disk.img"],
+                  ["shell", "usb:disk"], ["run-script", "script"]):
+        done = bad(*words, code=2, mentions=["is reserved"], cwd=work)
+        name = next(word for word in [*words, "oci:disk"] if word[:4] in ("usb:", "pci:", "oci:"))
+        assert f"write ./{name}" in done.err, str(done)
+        if words[0] == "run-script":
+            assert "script:2: " in done.err and "lost+found" in done.out
+    assert sorted(os.listdir(work)) == before
+    if exists:
+        for name in names:
+            assert "lost+found" in good("ls", f"./{name}:/", cwd=work).out

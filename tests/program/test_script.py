@@ -546,7 +546,7 @@ def completed(work, *words):
 @pytest.mark.needs("bash")
 def test_bash_completes_options_of_mounts(work):
     everything = completed(work, "mount", "-o", "")
-    assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "threads="} <= set(
+    assert {"ro", "rw", "sync", "dirsync", "allow_other", "uid=", "idmap=", "vcpus="} <= set(
         everything)
     assert completed(work, "mount", "disk.img", "-o", "u") == ["uid="]
     assert completed(work, "mount", "-o", "ro,allow_o") == ["ro,allow_other"]

@@ -12,12 +12,36 @@
 //! A name such as `nfs://server/export` means what a server has ([`crate::remote`]), unless a host
 //! file has this name. Its path follows the first `:/` behind the scheme; without one it is the
 //! root.
+//!
+//! The prefixes `usb:`, `pci:` and `oci:` are reserved for places of other kinds. An operand with
+//! one of them is an image that [`check_reserved`] refuses, also if a host file has this name.
 
 use crate::remote::{self, is_remote};
 use outboard_error::format::escaped;
+use outboard_error::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// Prefixes of operands that will mean places of other kinds: devices, and images of containers.
+const RESERVED: [&str; 3] = ["usb:", "pci:", "oci:"];
+
+fn reserved_prefix(operand: &[u8]) -> Option<&'static str> {
+    let mut prefixes = RESERVED.into_iter();
+    prefixes.find(|prefix| operand.starts_with(prefix.as_bytes()))
+}
+
+/// Refuses an image whose name has a reserved prefix.
+pub fn check_reserved(file: &Path) -> Result<()> {
+    let name = file.as_os_str().as_bytes();
+    let Some(prefix) = reserved_prefix(name) else {
+        return Ok(());
+    };
+    let shown = escaped(name);
+    Err(Error::Usage(format!(
+        "{shown}: the prefix \"{prefix}\" is reserved: write ./{shown} for a file of this name"
+    )))
+}
 
 /// A disk image, and a partition or volume in it; without both, the whole image.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +91,7 @@ impl ImageName {
     pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = text.as_bytes();
         let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
-        if exists(path(bytes.len())) {
+        if exists(path(bytes.len())) || reserved_prefix(bytes).is_some() {
             return Self::new(text, None);
         }
         if is_remote(Path::new(text)) {
@@ -137,6 +161,9 @@ impl Place {
     pub fn parse(operand: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = operand.as_bytes();
         let host = || Place::Host(PathBuf::from(operand));
+        if reserved_prefix(bytes).is_some() {
+            return Place::Image(ImageName::new(operand, None), "/".into());
+        }
         if let Some((_, start)) = remote::Protocol::of(bytes).filter(|_| !exists(operand.as_ref()))
         {
             let colon = bytes[start..].windows(2).position(|pair| pair == b":/");
@@ -168,7 +195,8 @@ impl Place {
     pub fn image_of(path: &Path) -> Option<ImageName> {
         match Self::find(path.as_os_str()) {
             Place::Image(name, _) => Some(name)
-                .filter(|name| is_remote(&name.file) || name.file.symlink_metadata().is_ok()),
+                .filter(|name| is_remote(&name.file) || name.file.symlink_metadata().is_ok())
+                .filter(|name| check_reserved(&name.file).is_ok()),
             Place::Host(_) => None,
         }
     }
@@ -282,6 +310,29 @@ mod tests {
         assert_eq!(parse("d@2@a:/", &files), volume("d@2", None, "a"));
         assert_eq!(parse("d@2@3:/", &files), image("d@2", Some(3), "/"));
         assert_eq!(parse("e@2@3:/", &files), image("e@2", Some(3), "/"));
+    }
+
+    #[test]
+    fn reserved_prefixes() {
+        for operand in ["usb:1-2", "pci:/x", "oci:debian@2:/etc", "usb:"] {
+            for files in [&[] as &[&str], &[operand]] {
+                let Place::Image(name, _) = parse(operand, files) else {
+                    panic!("{operand} is a path of the host");
+                };
+                let error = check_reserved(&name.file).unwrap_err();
+                let hint = format!("write ./{operand} for a file");
+                assert!(error.message().unwrap().contains(&hint), "{error:?}");
+                let name = ImageName::parse(OsStr::new(operand), |_| false);
+                assert!(check_reserved(&name.file).is_err());
+            }
+        }
+        for operand in ["./usb:/x", "/usb:/x", "usb/x:/y", "usbx:/y", "USB:/x"] {
+            let Place::Image(name, _) = parse(operand, &[]) else {
+                panic!("{operand} is a path of the host");
+            };
+            assert!(check_reserved(&name.file).is_ok(), "{operand}");
+        }
+        assert_eq!(parse("./usb:/x", &[]), image("./usb", None, "/x"));
     }
 
     #[test]

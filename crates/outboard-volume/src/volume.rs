@@ -4,7 +4,7 @@
 //! A [`Session`] does the work. This module adds three rules: no setting of the process changes,
 //! notes are kept instead of printed, and a forked child leaves its parent's volume alone.
 
-use crate::address::ImageName;
+use crate::address::{check_reserved, ImageName};
 use crate::options::Options;
 use crate::session::Session;
 use outboard::{KernelError, Mount, Space, Tree};
@@ -174,6 +174,7 @@ fn mounted(
     write: bool,
 ) -> outboard_error::Result<(Session, usize)> {
     let image = ImageName::find(name);
+    check_reserved(&image.file)?;
     let mut session = Session::in_library(options, &image.file, write);
     match session.mount(&image, write) {
         Ok(mount) => Ok((session, mount)),

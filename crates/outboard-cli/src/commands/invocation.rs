@@ -11,7 +11,7 @@ pub struct Invocation<T: CommandArgs> {
     #[command(flatten)]
     pub options: T,
     /// Print JSON: one object, or a line for each file
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide = !T::HAS_JSON)]
     pub json: bool,
     #[command(flatten)]
     settings: UsedSettings<T>,

@@ -63,7 +63,7 @@ use invocation::Invocation;
 use outboard_error::format::escaped;
 use outboard_error::{with_failure_code, Error, Result};
 use outboard_sandbox::HostAccess;
-use outboard_volume::address::{ImageName, Place};
+use outboard_volume::address::{check_reserved, ImageName, Place};
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
 use settings::CommandArgs;
@@ -99,6 +99,7 @@ macro_rules! commands {
     })*) => {
         $(impl CommandArgs for $options {
             const SETTINGS: &'static [SettingsGroup] = $uses;
+            const HAS_JSON: bool = !matches!(layout!($work), JsonLayout::Refused);
         })*
 
         #[derive(Debug, Subcommand)]
@@ -470,7 +471,8 @@ impl Command {
     pub fn run_line(&self, session: &mut Session) -> Result<()> {
         with_failure_code(self.failure_code(), || {
             let mut output = self.output()?;
-            let done = self.run(session, &mut output);
+            let checked = self.check_images(&self.host_access());
+            let done = checked.and_then(|()| self.run(session, &mut output));
             let done = session.unless_older(done);
             let ended = output.end(done);
             ended.map_err(|error| match error {
@@ -497,9 +499,23 @@ impl Command {
         output: &mut Output,
     ) -> Result<()> {
         self.check_layout()?;
+        options
+            .disks
+            .iter()
+            .try_for_each(|disk| check_reserved(disk))?;
+        self.check_images(access)?;
         match self.work_on_host(&options, output) {
             Some(worked) => worked.and_then(|()| output.flush()),
             None => with_session(options, access, |session| self.run(session, output)),
+        }
+    }
+
+    /// Refuses images whose names are reserved. The lines of a script do that, one by one.
+    fn check_images(&self, access: &HostAccess) -> Result<()> {
+        let mut images = access.images.iter();
+        match self {
+            Command::RunScript(_) => Ok(()),
+            _ => images.try_for_each(|(file, _)| check_reserved(file)),
         }
     }
 

@@ -125,7 +125,8 @@ pub struct ServerSettings {
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = SHARED)]
 pub struct KernelSettings {
-    /// Virtual CPUs of the kernel, 1 to 64 [default: the host's, at most 4]
+    /// Virtual CPUs of the kernel, 1 to 64 [default: as many as the host has, at most 4; for mount
+    /// twice as many, 4 to 16]
     #[arg(
         long,
         value_name = "N",
@@ -135,7 +136,7 @@ pub struct KernelSettings {
     pub vcpus: Option<u32>,
 
     /// The most memory that the kernel may use, as in 512M or 2G [default: a quarter of the host's,
-    /// or half of what limits of cgroups leave; at most 2 GiB except for mount]
+    /// or half of what the limits of cgroups leave; at most 2 GiB except for mount]
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_size)]
     pub memory: Option<u64>,
 
@@ -208,6 +209,8 @@ impl SettingsGroup {
 /// The part of the command line that belongs to one command, with the shared options that it uses.
 pub trait CommandArgs: Args {
     const SETTINGS: &'static [SettingsGroup];
+    /// Whether the command can print JSON.
+    const HAS_JSON: bool;
 }
 
 /// Adds the shared options of a command to its command line. [`Settings`] has their values: clap

@@ -22,7 +22,7 @@ use options::Options;
 use outboard::System;
 use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
-use outboard_volume::address::ImageName;
+use outboard_volume::address::{check_reserved, ImageName};
 use outboard_volume::containers::check_format_writable;
 use outboard_volume::host_mounts;
 use outboard_volume::image_file::{cannot_write, check_writable};
@@ -50,30 +50,29 @@ Examples:
 
 Options after -o, separated by commas:
   ro                  read-only: not a byte of the image changes
-  rw                  an error if it cannot be written, instead of read-only
-  allow_other         other users may use it too, with the rights that the image gives them
-  default_permissions the rights that the image gives count (always so with allow_other)
-  uid=N, gid=N        new files belong to this user and group; on FAT and the like, all
-  sync, dirsync       each change, or each of a directory, is on stable storage at once
-  idmap=u:I:H:COUNT   user I of the image is H on the host, and COUNT-1 after it; g: for groups
-  suid, dev           set-user-ID bits and device files count (root only)
+  rw                  fail if the image cannot be written, instead of mounting it read-only
+  allow_other         other users may use the mount, with the rights that the image gives them
+  default_permissions the host checks the owners and modes of the image (implied by allow_other)
+  uid=N, gid=N        the owner of new files; on FAT and the like, of all files
+  sync, dirsync       write each change, or each change of a directory, to stable storage at once
+  idmap=u:I:H:COUNT   users from I on of the image are those from H on of the host; g: for groups
+  suid, dev           honour set-user-ID bits and device files (root only)
   allow_suid, allow_dev  the same for mount(8) and fstab, which keep suid and dev to themselves
-  noexec              nothing in it can be run
-  remount             what is mounted changes to ro, rw, noexec... (root only)
-  type=TYPE, memory=SIZE  as --type and --memory
-  threads=N           requests that are carried out at the same time, 1 to 64")]
+  noexec              run no programs of the image
+  remount             change the options of a mount to ro, rw, noexec... (root only)
+  type=TYPE, memory=SIZE, vcpus=N  as --type, --memory and --vcpus")]
 pub struct MountArgs {
-    /// IMAGE, or IMAGE@N for partition N
+    /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
-    /// A directory; what is in it cannot be seen meanwhile
+    /// The directory to mount on; its own contents are hidden meanwhile
     pub directory: PathBuf,
-    /// Options, separated by commas
+    /// Options, separated by commas; see below
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground, and unmount when interrupted
     #[arg(short, long)]
     pub foreground: bool,
-    /// Bring it up again, after replay of its journal, when its kernel crashed
+    /// If the kernel of the mount crashes, replay the journal and start it again
     #[arg(long)]
     pub restart: bool,
     /// Which of the processes this is
@@ -190,6 +189,7 @@ fn parse_image(operand: &OsStr) -> ImageName {
 impl Plan {
     fn new(mount: &MountArgs, settings: &VolumeOptions) -> Result<Self> {
         let mut image = parse_image(&mount.image);
+        check_reserved(&image.file)?;
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)
         };

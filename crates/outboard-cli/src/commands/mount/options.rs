@@ -33,9 +33,9 @@ pub struct Options {
     pub groups: IdMap,
     pub kind: Option<String>,
     pub memory: Option<u64>,
-    /// Requests that are carried out at the same time, each on a virtual CPU of its own: threads
-    /// that have to share them wait for each other much longer than the requests take.
-    pub threads: Option<u32>,
+    /// Virtual CPUs. Each serves one request at a time: threads that share one wait for each other
+    /// much longer than the requests take.
+    pub vcpus: Option<u32>,
 }
 
 /// Words that are for mount(8) and fstab's other readers, or say what is so anyway.
@@ -93,21 +93,25 @@ fn id(word: &str, value: &str) -> Result<u32> {
     }
 }
 
-fn threads(value: &str) -> Result<u32> {
-    let count = number("threads", value)?;
+fn memory(value: &str) -> Result<u64> {
+    parse_size(value).map_err(|why| Error::Usage(format!("-o memory: {why}")))
+}
+
+fn vcpus(value: &str) -> Result<u32> {
+    let count = number("vcpus", value)?;
     match count {
         1..=64 => Ok(count),
-        _ => Err(Error::Usage(format!("-o threads={value}: write 1 to 64"))),
+        _ => Err(Error::Usage(format!("-o vcpus={value}: write 1 to 64"))),
     }
 }
 
 /// Some more than the host's processors, since requests also wait for the disk.
-fn threads_for(processors: usize) -> u32 {
+fn vcpus_for(processors: usize) -> u32 {
     (2 * processors).clamp(4, 16) as u32
 }
 
-fn default_threads() -> u32 {
-    threads_for(std::thread::available_parallelism().map_or(1, |count| count.get()))
+fn default_vcpus() -> u32 {
+    vcpus_for(std::thread::available_parallelism().map_or(1, |count| count.get()))
 }
 
 impl Options {
@@ -145,8 +149,8 @@ impl Options {
             "gid" => self.group = Some(id(name, value)?),
             "idmap" => self.id_map(value)?,
             "type" => self.kind = Some(value.to_owned()),
-            "memory" => self.memory = Some(parse_size(value).map_err(Error::Usage)?),
-            "threads" => self.threads = Some(threads(value)?),
+            "memory" => self.memory = Some(memory(value)?),
+            "vcpus" => self.vcpus = Some(vcpus(value)?),
             "remount" => {}
             _ if is_for_others(word) || self.remount && is_of_kernel(word) => {}
             _ => {
@@ -229,10 +233,7 @@ impl Options {
         VolumeOptions {
             kind: given.kind.clone().or_else(|| self.kind.clone()),
             read_only: given.read_only || self.read_only,
-            vcpus: given
-                .vcpus
-                .or(self.threads)
-                .or_else(|| Some(default_threads())),
+            vcpus: given.vcpus.or(self.vcpus).or_else(|| Some(default_vcpus())),
             memory: given.memory.or(self.memory),
             ..given.clone()
         }
@@ -282,8 +283,9 @@ mod tests {
             "idmap=u:1:2",
             "idmap=x:0:0:1",
             "idmap=u:0:4294967295:2",
-            "threads=a",
-            "threads=65",
+            "vcpus=a",
+            "vcpus=65",
+            "threads=4",
             "memory=1X",
             "user_id=0",
         ] {
@@ -292,9 +294,9 @@ mod tests {
     }
 
     #[test]
-    fn threads_by_the_number_of_processors() {
-        for (processors, threads) in [(1, 4), (2, 4), (3, 6), (8, 16), (9, 16), (1000, 16)] {
-            assert_eq!(threads_for(processors), threads);
+    fn vcpus_by_the_number_of_processors() {
+        for (processors, count) in [(1, 4), (2, 4), (3, 6), (8, 16), (9, 16), (1000, 16)] {
+            assert_eq!(vcpus_for(processors), count);
         }
     }
 
