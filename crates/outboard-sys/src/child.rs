@@ -9,8 +9,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// How often and how long it is waited for threads that are just ending: those that were joined are
-/// counted for a moment longer.
+/// How often, and how long each time, a caller waits for ending threads: the host counts a joined
+/// thread for a moment longer.
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 

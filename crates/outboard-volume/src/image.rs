@@ -321,7 +321,7 @@ impl Image {
         name.volume.is_some() || self.any(name, so)
     }
 
-    /// Whether it is seen that a key is needed.
+    /// Whether a probe shows that the volume needs a key.
     pub fn is_encrypted(&self, name: &ImageName) -> bool {
         self.any(name, |probe| probe.kind == "crypto_LUKS")
     }

@@ -37,12 +37,12 @@ fn wrong(text: impl Into<String>) -> io::Error {
     io::Error::other(text.into())
 }
 
-/// For those who only want to read an image with a log.
+/// The error of a command that only reads an image with a log.
 fn half_changed() -> io::Error {
     let failure = Failure::hinted(ErrorKind::Other, Hint::UndoHalfChange, |write| {
         format!(
-            "a command that changed it was cut off half-way: {write}, which first undoes the half \
-             change"
+            "a command that changed it was cut off half-way: {write}, which first undoes the \
+             unfinished change"
         )
     });
     failure.into()

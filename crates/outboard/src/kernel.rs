@@ -52,9 +52,9 @@ impl Builder {
         self
     }
 
-    /// A directory of snapshots: a kernel that was booted there before with the same configuration
-    /// is gone on with, and another one leaves its snapshot. It must be the user's alone.
-    /// [`Kernel::snapshot_status`] tells what became of it.
+    /// A directory of snapshots, which must be the user's alone. The kernel starts from a snapshot
+    /// of its configuration; without one it boots and leaves one. [`Kernel::snapshot_status`] says
+    /// which of these it did.
     pub fn snapshots(mut self, directory: CString) -> Self {
         self.config.snapshots = Some(directory);
         self
@@ -245,8 +245,8 @@ impl Kernel {
         self.instance().change_files_as(group, privileged)
     }
 
-    /// Whether changes that the calling thread makes to files from now on leave their set-user-ID
-    /// and set-group-ID bits alone, as those of the privileged do.
+    /// Whether later changes of files by the calling thread keep their set-user-ID and set-group-ID
+    /// bits, as changes by a privileged thread do.
     pub fn keep_set_id(&self, keep: bool) -> io::Result<()> {
         self.instance().keep_set_id(keep)
     }

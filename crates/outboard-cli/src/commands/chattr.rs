@@ -11,8 +11,8 @@ use std::ffi::OsString;
 
 /// Change the flags of files in an image (immutable, append only...)
 ///
-/// MODE is + - or = and letters as lsattr shows them: aAcCdDeFijmPsStTux. There may be several, as
-/// in +a-d. "=" sets these and takes all others away, except e.
+/// MODE is +, - or =, and letters as lsattr shows them: aAcCdDeFijmPsStTux. It may have several
+/// parts, as in +a-d. "=" sets these flags and clears all others except e.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard chattr +i disk.img:/etc/resolv.conf\
@@ -24,7 +24,7 @@ pub struct ChattrArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also what is below directories
+    /// Include everything below directories
     #[arg(short = 'R')]
     pub recursive: bool,
 }

@@ -24,7 +24,7 @@ pub struct ChmodArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also everything in directories
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     pub recursive: bool,
 }

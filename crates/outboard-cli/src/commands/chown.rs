@@ -17,7 +17,7 @@ const UNCHANGED: u32 = u32::MAX;
 
 /// Change owner and group of files in an image
 ///
-/// Names are those of the image: from its own /etc/passwd and /etc/group.
+/// Names come from the image's own /etc/passwd and /etc/group.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -27,19 +27,20 @@ const UNCHANGED: u32 = u32::MAX;
                   \n  outboard chown -R --from=1000 0:0 disk.img:/"
 )]
 pub struct ChownArgs {
-    /// The new owner: USER, USER:GROUP, :GROUP, or USER: for the user's login group
+    /// The new owner: USER, USER:GROUP, :GROUP, or USER: for the user's login group; numbers, or
+    /// names of the image
     #[arg(value_name = "OWNER")]
     pub owner: OsString,
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also everything in directories; symbolic links are changed themselves
+    /// Include everything below directories; change symbolic links themselves, not their targets
     #[arg(short = 'R', long)]
     pub recursive: bool,
-    /// Change a symbolic link itself, not what it leads to
+    /// Change a symbolic link itself, not its target
     #[arg(short = 'h', long)]
     pub no_dereference: bool,
-    /// Only files that have this owner and group now
+    /// Change only files that have this owner and group now
     #[arg(long, value_name = "OWNER")]
     pub from: Option<OsString>,
     /// Print help

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell as Kind;
 use outboard_error::Result;
 
-/// Write the completions for a shell to standard output
+/// Write completions for a shell to standard output
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\
                         \n  outboard completions bash > \

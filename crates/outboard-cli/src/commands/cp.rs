@@ -38,26 +38,26 @@ pub struct CpArgs {
     /// IMAGE@N or IMAGE@NAME, the bytes are copied; "-" is then standard input or output
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
-    /// Copy directories with all that is in them, and keep owners, modes, times, links, holes,
+    /// Copy directories with their contents, and keep owners, modes, times, links, holes,
     /// attributes, devices
     #[arg(short)]
     pub archive: bool,
-    /// Copy directories with all that is in them
+    /// Copy directories with their contents
     #[arg(short, short_alias = 'R')]
     pub recursive: bool,
     /// Keep mode with access control list, owner and times
     #[arg(short)]
     pub preserve: bool,
-    /// Leave files that are there already as they are
+    /// Do not replace files that exist
     #[arg(short)]
     pub no_clobber: bool,
-    /// Leave files that are there already and are not older than the source as they are
+    /// Replace a file that exists only if it is older than the source
     #[arg(short)]
     pub update: bool,
     /// Copy symbolic links as links [default with -r and -a]
     #[arg(short = 'P', overrides_with = "dereference")]
     pub no_dereference: bool,
-    /// Copy what symbolic links lead to, also with -r and -a [default without them]
+    /// Copy the targets of symbolic links, also with -r and -a [default without them]
     #[arg(short = 'L', overrides_with = "no_dereference")]
     pub dereference: bool,
     /// Print the name of each file and of its copy
@@ -67,7 +67,7 @@ pub struct CpArgs {
     /// numbers, or names of the destination
     #[arg(long, value_name = "OWNER")]
     pub chown: Option<OsString>,
-    /// Leave out what a pattern of the shell matches, as tar does; may be given several times
+    /// Leave out files that match this pattern of the shell, as tar does; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
     /// Overwrite files of the host that look like disk images, and copy between paths of the host

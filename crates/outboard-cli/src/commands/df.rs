@@ -13,7 +13,7 @@ use outboard_volume::session::Session;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 
-/// Tell how full the file systems of images are
+/// Show the free and used space of the file systems in images
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -23,13 +23,13 @@ use std::ffi::{OsStr, OsString};
                   \n  outboard df --json disk.img | jq '.filesystems[].available'"
 )]
 pub struct DfArgs {
-    /// An image: all its file systems. IMAGE@N or a place in it: only that one
+    /// IMAGE for all its file systems; IMAGE@N or a place in it for only that one
     #[arg(required = true, value_name = "IMAGE")]
     pub images: Vec<OsString>,
-    /// Sizes as in 1.5M (units are powers of 1024)
+    /// Print sizes as in 1.5M (units are powers of 1024)
     #[arg(short = 'h', long)]
     pub human_readable: bool,
-    /// Numbers of files instead of sizes
+    /// Print numbers of files instead of sizes
     #[arg(short, long)]
     pub inodes: bool,
     /// Print help

@@ -19,10 +19,10 @@ use std::ffi::OsString;
 /// Bytes of a block of `st_blocks`.
 const BLOCK: u64 = 512;
 
-/// Tell how much room directories of an image take
+/// Show the disk usage of directories in an image
 ///
-/// In KiB, as allocated on the disk. A file with several names is counted once, and so is what is
-/// in two operands.
+/// Numbers are KiB allocated on the disk. A file with several names counts once, also in several
+/// operands.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -34,25 +34,25 @@ pub struct DuArgs {
     /// The files to measure: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Only the sum of each operand
+    /// Print only the sum of each operand
     #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
     pub summarize: bool,
-    /// Also files
+    /// Print files, too
     #[arg(short, long)]
     pub all: bool,
-    /// Only down to this depth below the operand
+    /// Print only directories down to this depth below the operand
     #[arg(short = 'd', long, value_name = "N")]
     pub max_depth: Option<usize>,
-    /// Sizes of files as read, not as allocated
+    /// Add up the sizes of files, not their allocated blocks
     #[arg(long)]
     pub apparent_size: bool,
     /// As --apparent-size, in bytes
     #[arg(short, long, conflicts_with = "human_readable")]
     pub bytes: bool,
-    /// Also the sum of all operands
+    /// Print the sum of all operands, too
     #[arg(short = 'c', long)]
     pub total: bool,
-    /// Sizes as in 1.5M (units are powers of 1024)
+    /// Print sizes as in 1.5M (units are powers of 1024)
     #[arg(short = 'h', long)]
     pub human_readable: bool,
     /// Print help

@@ -36,9 +36,8 @@ const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Edit a file in an image with $VISUAL or $EDITOR
 ///
-/// The file is replaced by a new one with the same owner, mode, attributes and access control list,
-/// and only if the text changed. If anything fails, the edited text is kept, and where it is is
-/// said.
+/// A new file with the same owner, mode, attributes and access control list replaces the old one if
+/// the text changed. If anything fails, outboard keeps the edited text and prints its path.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard edit disk.img@1:/etc/fstab\

@@ -23,8 +23,8 @@ pub const FAILED: u8 = 8;
 
 /// Check and repair a file system
 ///
-/// Without an option it is only checked, as with -n. Exit codes are those of fsck(8): 0 no errors,
-/// 1 errors were corrected, 4 errors are left, 8 the check could not be done.
+/// Without an option, fsck only checks, as with -n. Exit codes are those of fsck(8): 0 no errors, 1
+/// errors corrected, 4 errors left, 8 the check failed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard fsck disk.img@2\
@@ -42,10 +42,10 @@ pub struct FsckArgs {
     /// Repair everything
     #[arg(short = 'y', group = "mode")]
     pub mend: bool,
-    /// Repair what is safe to repair without asking
+    /// Make the repairs that are safe without a question
     #[arg(short = 'a', visible_short_alias = 'p', group = "mode")]
     pub automatic: bool,
-    /// First replay the journal, by mounting and unmounting
+    /// First replay the journal: mount and unmount the file system
     #[arg(long)]
     pub replay: bool,
 }

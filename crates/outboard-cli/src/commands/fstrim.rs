@@ -14,14 +14,14 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Give unused room of an image back to the host: free blocks become holes of the file
+/// Return free blocks of an image to the host: they become holes of the file
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard fstrim disk.img@2")]
 pub struct FstrimArgs {
     /// The image, or IMAGE@N for a partition
     #[arg(required = true, value_name = "IMAGE")]
     pub images: Vec<OsString>,
-    /// Leave free ranges that are smaller than this
+    /// Skip free ranges smaller than this
     #[arg(short, long, value_name = "SIZE", value_parser = parse_size)]
     pub minimum: Option<u64>,
 }

@@ -17,8 +17,8 @@ use std::ffi::{CStr, OsString};
 
 /// Show access control lists of files in an image
 ///
-/// Names are those of the image's own /etc/passwd and /etc/group. The output is what "setfacl
-/// --restore" and "setfacl -M" take.
+/// Names come from the image's own /etc/passwd and /etc/group. "setfacl --restore" and "setfacl -M"
+/// read the output.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard getfacl disk.img:/srv\
@@ -27,31 +27,31 @@ pub struct GetfaclArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Only the list for access
+    /// Show only the list for access
     #[arg(short, long)]
     pub access: bool,
-    /// Only the list that new files in a directory get
+    /// Show only the default list of directories, which new files in them get
     #[arg(short, long)]
     pub default: bool,
     /// Leave out the comments with path, owner and group
     #[arg(short = 'c', long)]
     pub omit_header: bool,
-    /// Show what each entry grants in effect
+    /// Show the rights that each entry grants after the mask
     #[arg(short = 'e', long)]
     pub all_effective: bool,
-    /// Do not show what entries grant in effect
+    /// Do not show the rights after the mask
     #[arg(short = 'E', long)]
     pub no_effective: bool,
-    /// Leave out files that have no more than their mode says
+    /// Leave out files without entries beyond their mode
     #[arg(short, long)]
     pub skip_base: bool,
-    /// Also what is below directories
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Show numbers instead of names
     #[arg(short, long)]
     pub numeric: bool,
-    /// Show paths with the slash at their beginning
+    /// Show paths with their leading slash
     #[arg(short = 'p', long)]
     pub absolute_names: bool,
 }

@@ -17,8 +17,8 @@ use std::io;
 
 /// Show extended attributes of files in an image
 ///
-/// Without -n and -d only names are shown; without -m only those that begin with "user.". The
-/// output of -d is what "setfattr --restore" takes.
+/// Without -n and -d, getfattr shows names only; without -m, only names that begin with "user.".
+/// "setfattr --restore" reads the output of -d.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -38,13 +38,13 @@ pub struct GetfattrArgs {
     /// Show the values of all attributes
     #[arg(short, long)]
     pub dump: bool,
-    /// How values are shown [default: as text where they are text, else as base64]
+    /// The form of values [default: text where they are text, else base64]
     #[arg(short, long, value_enum)]
     pub encoding: Option<Encoding>,
-    /// Of symbolic links, show their own
+    /// Show the attributes of a symbolic link itself, not of its target
     #[arg(short = 'h', long)]
     pub no_dereference: bool,
-    /// Only attributes whose names match this regular expression; "-": all
+    /// Show only attributes whose names match this regular expression; "-": all
     #[arg(
         short = 'm',
         long = "match",
@@ -52,13 +52,13 @@ pub struct GetfattrArgs {
         default_value = "^user\\."
     )]
     pub pattern: String,
-    /// Write values alone, as they are
+    /// Write the bytes of the values alone
     #[arg(long)]
     pub only_values: bool,
-    /// Show paths with the slash at their beginning
+    /// Show paths with their leading slash
     #[arg(long)]
     pub absolute_names: bool,
-    /// Also what is below directories
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Print help

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Connect virtual machines to a hub, until the command is interrupted
 ///
-/// Each socket is a back-end of vhost-user. One virtual machine at a time can connect to it, and is
-/// on the hub with kernels and other machines then. Only the same user can connect.
+/// Each socket is a back-end of vhost-user. One virtual machine at a time can connect to it, and
+/// then shares the hub with kernels and other machines. Only the same user can connect.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\
                         \n  outboard hub /run/lab/hub /run/lab/vm0 /run/lab/vm1\
@@ -23,13 +23,13 @@ use std::path::PathBuf;
                         \n    -netdev vhost-user,id=net,chardev=socket \\\
                         \n    -device virtio-net-pci,netdev=net")]
 pub struct HubArgs {
-    /// The file of the hub, as in hub:FILE; made if it does not exist
+    /// The file of the hub, as in hub:FILE; the command makes it if it does not exist
     #[arg(value_name = "FILE")]
     pub hub: PathBuf,
     /// The sockets of the virtual machines
     #[arg(value_name = "SOCKET", required = true)]
     pub sockets: Vec<PathBuf>,
-    /// The largest packet of a hub that is made
+    /// The largest packet of a new hub
     #[arg(long, value_name = "BYTES")]
     pub mtu: Option<u32>,
 }

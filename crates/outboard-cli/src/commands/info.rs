@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Tell what is in an image: partitions, file systems, labels, sizes
+/// Show the contents of an image: partitions, file systems, labels, sizes
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard info disk.img\

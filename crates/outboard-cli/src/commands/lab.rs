@@ -14,11 +14,11 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Run a network of kernels and check what it does
+/// Run a network of kernels and check its behaviour
 ///
 /// The file names the nodes (each one kernel in a process of its own), the links between them, and
-/// the steps to run: pings, transfers, links that fail. Ends with 1 if a step did not meet its
-/// expectations, with 2 if the file is wrong.
+/// the steps to run: pings, transfers, links that fail. The exit code is 1 if a step did not meet
+/// its expectations, and 2 if the file is wrong.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard lab router.yaml\
@@ -37,7 +37,7 @@ pub struct LabArgs {
     /// Draw the throughput of all transfers over time into an SVG file
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// Seed the losses and delays of links: two runs drop the same packets
+    /// Seed the random losses and delays of links: two runs drop the same packets
     #[arg(long)]
     pub deterministic: bool,
 }

@@ -26,17 +26,17 @@ use std::sync::Arc;
                   \n  outboard ln -s -f ../usr/share/zoneinfo/UTC disk.img:/etc/localtime"
 )]
 pub struct LnArgs {
-    /// The targets, and last the new name or a directory for it. With -s the target is a text, else
-    /// a place in the same image
+    /// The targets, and last the new name or a directory for it. With -s, a target is any text;
+    /// else it is a place in the same image
     #[arg(required = true, num_args = 2.., value_names = ["TARGET", "LINK"])]
     pub operands: Vec<OsString>,
     /// Make symbolic links
     #[arg(short, long)]
     pub symbolic: bool,
-    /// Replace a file that has the name now
+    /// Replace a file that has the new name
     #[arg(short, long)]
     pub force: bool,
-    /// Take a symbolic link to a directory as the new name, not as the directory
+    /// Take LINK as the new name even if it is a symbolic link to a directory
     #[arg(short, long)]
     pub no_dereference: bool,
 }

@@ -40,50 +40,50 @@ pub struct LsArgs {
     /// The files to list: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// One line per file with mode ("+": has an access control list), links, owner, group (names of
-    /// the image), size and time (UTC)
+    /// Print one line per file: mode ("+": the file has an access control list), links, owner and
+    /// group (names of the image), size, time (UTC)
     #[arg(short)]
     pub long: bool,
-    /// As -l, with the numbers of owners and groups
+    /// As -l, but print numbers of owners and groups
     #[arg(short)]
     pub numeric: bool,
-    /// One name per line [default unless standard output is a terminal]
+    /// Print one name per line [default unless standard output is a terminal]
     #[arg(short = '1', overrides_with = "columns")]
     pub single: bool,
-    /// Names in columns [default on a terminal]
+    /// Print names in columns [default on a terminal]
     #[arg(short = 'C', overrides_with = "single")]
     pub columns: bool,
-    /// With a letter after the name: "/" directory, "*" program, "@" link, "|" FIFO, "=" socket
+    /// Print a sign after the name: "/" directory, "*" program, "@" link, "|" FIFO, "=" socket
     #[arg(short = 'F')]
     pub classify: bool,
-    /// Also names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short)]
     pub all: bool,
     /// As -a, without "." and ".."
     #[arg(short = 'A')]
     pub almost_all: bool,
-    /// Also what is in subdirectories
+    /// List subdirectories, too
     #[arg(short = 'R')]
     pub recursive: bool,
-    /// Directories themselves, not what is in them
+    /// List directories themselves, not their contents
     #[arg(short, conflicts_with = "recursive")]
     pub directories: bool,
-    /// With numbers of inodes
+    /// Print the numbers of inodes
     #[arg(short)]
     pub inodes: bool,
-    /// Sizes as in 1.5M (units are powers of 1024)
+    /// Print sizes as in 1.5M (units are powers of 1024)
     #[arg(short = 'h', long)]
     pub human_readable: bool,
-    /// Newest first
+    /// Sort by time, newest first
     #[arg(short = 't', overrides_with = "by_size")]
     pub by_time: bool,
-    /// Largest first
+    /// Sort by size, largest first
     #[arg(short = 'S', overrides_with = "by_time")]
     pub by_size: bool,
-    /// In reverse order
+    /// Reverse the order
     #[arg(short)]
     pub reverse: bool,
-    /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
+    /// Colour names by the kind of the file, as LS_COLORS says [default: auto if LS_COLORS is set]
     #[arg(
         long,
         value_name = "WHEN",

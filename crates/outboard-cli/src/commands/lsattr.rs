@@ -63,7 +63,7 @@ pub const FLAGS: [InodeFlag; 22] = [
 
 /// Show the flags of files in an image (immutable, append only...)
 ///
-/// Only files and directories have flags: what else a directory has is not listed.
+/// Only regular files and directories have flags, so lsattr lists no others.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard lsattr disk.img:/etc\
@@ -73,16 +73,16 @@ pub struct LsattrArgs {
     /// The files and directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short)]
     pub all: bool,
-    /// Directories themselves, not what they have
+    /// List directories themselves, not their contents
     #[arg(short)]
     pub directory: bool,
-    /// Write the names of flags
+    /// Print the names of flags
     #[arg(short)]
     pub long: bool,
-    /// Also what is in subdirectories
+    /// List subdirectories, too
     #[arg(short = 'R')]
     pub recursive: bool,
 }

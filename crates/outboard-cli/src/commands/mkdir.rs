@@ -22,10 +22,10 @@ pub struct MkdirArgs {
     /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also make the directories that they are in; those that exist are no error
+    /// Make missing parent directories, too; a directory that exists is no error
     #[arg(short, long)]
     pub parents: bool,
-    /// Permissions as chmod takes them, instead of those that the umask leaves
+    /// The permissions, as for chmod [default: rwx for all, less the umask]
     #[arg(short, long, value_name = "MODE", value_parser = ModeChange::parse)]
     pub mode: Option<ModeChange>,
 }

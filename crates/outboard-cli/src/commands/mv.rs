@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 /// Move or rename files in images
 ///
-/// Between two file systems files are copied as by cp -a, and removed once the copy is complete and
-/// on stable storage. If not everything could be kept, the source stays.
+/// Between two file systems, mv copies as cp -a does, and removes the source once the copy is
+/// complete and on stable storage. If the copy lacks something, such as an owner, the source stays.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard mv [OPTIONS] <SRC>... <DST>",
@@ -38,7 +38,7 @@ pub struct MvArgs {
     /// The sources, and last the destination: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "DST"])]
     pub places: Vec<OsString>,
-    /// Do not replace files
+    /// Do not replace files that exist
     #[arg(short, long)]
     pub no_clobber: bool,
 }

@@ -39,13 +39,13 @@ use std::str::FromStr;
 pub struct ResizeArgs {
     /// The image, IMAGE@N for a partition, or IMAGE@NAME for a volume
     pub image: OsString,
-    /// The new size as in 4G, or by how much it grows as in +1G
+    /// The new size, as in 4G, or the growth, as in +1G
     #[arg(required_unless_present_any = ["min", "max"])]
     pub size: Option<SizeChange>,
-    /// As small as can be (ext2, ext3, ext4, ntfs)
+    /// Make the file system as small as possible (ext2, ext3, ext4, ntfs)
     #[arg(long, conflicts_with_all = ["size", "max"])]
     pub min: bool,
-    /// As large as the image is
+    /// Make the file system as large as the partition or image allows
     #[arg(long, conflicts_with = "size")]
     pub max: bool,
 }

@@ -21,13 +21,13 @@ pub struct RmArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Directories with all that is in them
+    /// Remove directories with their contents
     #[arg(short, long, short_alias = 'R')]
     pub recursive: bool,
     /// Ignore files that do not exist
     #[arg(short, long)]
     pub force: bool,
-    /// Empty directories
+    /// Remove empty directories
     #[arg(short, long = "dir")]
     pub directories: bool,
 }

@@ -17,7 +17,7 @@ pub struct RmdirArgs {
     /// The directories: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Also remove the directories that they are in, as long as these are empty then
+    /// Remove parent directories, too, as long as they are empty
     #[arg(short, long)]
     pub parents: bool,
 }

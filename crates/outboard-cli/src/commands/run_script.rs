@@ -18,8 +18,8 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Run the commands of a file, all in one kernel
 ///
-/// Each line is what would be written after "outboard", with quotes as in a shell; "#" begins a
-/// comment. Shared options (--ro, --type...) are given to run-script itself and hold for all lines.
+/// A line is a command without the word "outboard", with quotes as in a shell; "#" begins a
+/// comment. Give shared options (--ro, --type...) to run-script itself: they hold for all lines.
 /// Changes are on stable storage at the end, and after "sync".
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
@@ -32,7 +32,7 @@ pub struct RunScriptArgs {
     /// The file with the commands; "-": standard input
     #[arg(value_name = "FILE")]
     pub file: OsString,
-    /// Go on after a command that failed; the exit code tells that one did
+    /// Go on after a command that failed; the exit code at the end is 1 then
     #[arg(long)]
     pub keep_going: bool,
     /// Read once: all of it is looked at before the first line is run.

@@ -22,10 +22,10 @@ use std::path::PathBuf;
 
 /// Change access control lists of files in an image
 ///
-/// An entry is written [d:]u:USER:PERMS, [d:]g:GROUP:PERMS, [d:]m::PERMS or [d:]o::PERMS; without
-/// USER or GROUP it is for the owner or the owning group. PERMS are of "rwxX-" or a digit; X is x
-/// for directories and where somebody has x already. Entries stand with commas between them. Names
-/// are those of the image. Removals are done before what -m and -M set.
+/// An entry is [d:]u:USER:PERMS, [d:]g:GROUP:PERMS, [d:]m::PERMS or [d:]o::PERMS. Without USER or
+/// GROUP it is for the owner or the owning group. PERMS are letters of "rwxX-" or a digit; X means
+/// x for directories, and for files that somebody may execute already. Commas separate entries.
+/// Names are those of the image. Removals come before the entries of -m and -M.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard setfacl -m u:1000:rwX,g:adm:rX disk.img:/srv/data\
@@ -33,7 +33,7 @@ use std::path::PathBuf;
                         \n  outboard setfacl -b disk.img:/srv/data\
                         \n  outboard setfacl --restore lists.txt disk.img:/")]
 pub struct SetfaclArgs {
-    /// The files; with --restore the directory that paths are relative to
+    /// The files; with --restore, the directory to which the paths in FILE are relative
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Set these entries
@@ -51,22 +51,22 @@ pub struct SetfaclArgs {
     /// Replace the whole list by these entries
     #[arg(long, value_name = "ENTRIES")]
     pub set: Vec<String>,
-    /// Remove all entries that a mode could not say
+    /// Remove all entries beyond the mode
     #[arg(short = 'b', long)]
     pub remove_all: bool,
     /// Remove the default list
     #[arg(short = 'k', long)]
     pub remove_default: bool,
-    /// Let entries be for the default list
+    /// Change the default list: entries need no "d:"
     #[arg(short, long)]
     pub default: bool,
     /// Do not compute the mask
     #[arg(short, long, conflicts_with = "mask")]
     pub no_mask: bool,
-    /// Compute the mask also if one was given
+    /// Compute the mask even if an entry sets it
     #[arg(long)]
     pub mask: bool,
-    /// Also what is below directories
+    /// Include everything below directories
     #[arg(short = 'R', long)]
     pub recursive: bool,
     /// Set what a file of the host says, as "getfacl -R" wrote it, also owners; "-": standard input

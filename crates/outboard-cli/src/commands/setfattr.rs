@@ -18,8 +18,8 @@ use std::path::PathBuf;
 
 /// Set and remove extended attributes of files in an image
 ///
-/// A value that begins with 0x is hexadecimal, one with 0s base64; in other text \ooo is the byte
-/// with this octal number.
+/// A value that begins with 0x is hexadecimal, one that begins with 0s is base64. In other values,
+/// \ooo is the byte with this octal number.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
@@ -29,7 +29,7 @@ use std::path::PathBuf;
                   \n  outboard setfattr --restore attributes.txt disk.img:/"
 )]
 pub struct SetfattrArgs {
-    /// The files; with --restore the directory that paths are relative to
+    /// The files; with --restore, the directory to which the paths in FILE are relative
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Set this attribute
@@ -47,7 +47,7 @@ pub struct SetfattrArgs {
     /// Remove this attribute
     #[arg(short = 'x', long, value_name = "NAME", conflicts_with = "name")]
     pub remove: Option<OsString>,
-    /// Of symbolic links, change their own
+    /// Change a symbolic link itself, not its target
     #[arg(short = 'h', long)]
     pub no_dereference: bool,
     /// Set what a file of the host says, as "getfattr -d" wrote it; "-": standard input

@@ -18,7 +18,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
-/// Show all that is known of a file in an image
+/// Show the attributes of files in an image
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard stat disk.img:/etc/passwd")]
 pub struct StatArgs {

@@ -7,11 +7,11 @@ use outboard_error::{Error, Result};
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::OsString;
 
-/// Write what was changed in images to stable storage
+/// Write changes in images to stable storage
 ///
-/// Every command does that at its end; in a session of many commands this does it in between. It
-/// opens the image for writing: a journal that was left is replayed. As a line of a script or of
-/// the shell without an operand it means all that the session has open.
+/// Every command does so at its end; sync does so between the lines of a script or of the shell.
+/// There, without an operand, it means all open images. sync opens the image for writing, which
+/// replays a journal that was left.
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard sync disk.img@1:/")]
 pub struct SyncArgs {

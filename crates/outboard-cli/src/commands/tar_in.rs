@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Unpack a tar archive into a directory of an image
 ///
-/// Archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz. Everything
-/// that they have is kept: numeric owners, modes, times, extended attributes, ACLs, labels, hard
-/// links, devices, holes.
+/// tar-in reads archives of v7, ustar, GNU and PAX format, also compressed with gzip, zstd or xz.
+/// It keeps everything in them: numeric owners, modes, times, extended attributes, ACLs, labels,
+/// hard links, devices, holes.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard tar-in disk.img@1:/ < root.tar\
@@ -31,21 +31,20 @@ pub struct TarInArgs {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// The archive ("-", or none: standard input), unless -f names it; then members to unpack, with
-    /// all that is below them [default: all]
+    /// The archive, unless -f names it ("-", or none: standard input), and then the members to
+    /// unpack, with everything below them [default: all]
     #[arg(value_names = ["ARCHIVE", "MEMBER"])]
     pub words: Vec<OsString>,
     /// The archive, as for tar
     #[arg(short, long = "file", value_name = "ARCHIVE")]
     pub file: Option<OsString>,
-    /// Unpack into this directory below the place, as for tar
+    /// Unpack into this directory below IMAGE:/DIR, as for tar
     #[arg(short = 'C', long, value_name = "DIR")]
     pub directory: Option<OsString>,
-    /// Leave off N names at the start of members' names; those with no name left are left out
+    /// Remove N leading components from the names of members; skip members without a name then
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub strip_components: usize,
-    /// Leave out members that a pattern of the shell matches, as tar does; may be given several
-    /// times
+    /// Leave out members that match this pattern of the shell, as tar does; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
     /// The owner of everything: USER, USER:GROUP, :GROUP, or USER: for the user's login group;
@@ -59,7 +58,7 @@ pub struct TarInArgs {
     /// and set-group-ID bits
     #[arg(long, conflicts_with_all = ["owner", "group"])]
     pub no_same_owner: bool,
-    /// Do not replace a symbolic link to a directory by a directory of the archive
+    /// Do not replace a symbolic link to a directory with a directory of the archive
     #[arg(long)]
     pub keep_directory_symlink: bool,
 }

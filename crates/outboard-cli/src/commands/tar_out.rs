@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 /// Pack a directory of an image into a tar archive
 ///
-/// The archive is in PAX format and has everything: numeric owners, modes, times, extended
+/// The archive has PAX format and keeps everything: numeric owners, modes, times, extended
 /// attributes, ACLs, labels, hard links, devices, holes. The same tree makes the same archive, byte
 /// for byte.
 #[derive(Args, Debug)]
@@ -39,11 +39,11 @@ pub struct TarOutArgs {
     /// The directory: IMAGE:/DIR or IMAGE@N:/DIR; IMAGE alone means its root
     #[arg(value_name = "IMAGE:/DIR")]
     pub place: OsString,
-    /// The parts of it to pack, with all below; names in the archive are as written here, and may
-    /// have wildcards [default: all]
+    /// The parts of the directory to pack, with everything below; they may have wildcards. Members
+    /// of the archive are named as written here [default: all]
     #[arg(value_name = "PATH")]
     pub paths: Vec<OsString>,
-    /// Where to write the archive [default: standard output]
+    /// The archive to write [default: standard output]
     #[arg(short, long = "file", value_name = "ARCHIVE")]
     pub file: Option<OsString>,
     /// Compress with gzip
@@ -55,13 +55,13 @@ pub struct TarOutArgs {
     /// Compress with xz
     #[arg(short = 'J', long)]
     pub xz: bool,
-    /// Order of the names in a directory
+    /// The order of the names in a directory
     #[arg(long, value_enum, default_value_t = Sort::Name, value_name = "ORDER")]
     pub sort: Sort,
     /// Overwrite an ARCHIVE that looks like a disk image
     #[arg(long)]
     pub force: bool,
-    /// Leave out what a pattern of the shell matches, as tar does; may be given several times
+    /// Leave out files that match this pattern of the shell, as tar does; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<OsString>,
     /// The owner of everything in the archive: USER, USER:GROUP, :GROUP, or USER: for the user's
@@ -71,10 +71,10 @@ pub struct TarOutArgs {
     /// The group of everything in the archive: a number, or a name of the image
     #[arg(long, value_name = "GROUP")]
     pub group: Option<OsString>,
-    /// Time of modification of everything in the archive: "2026-11-21 10:20:30", @SECONDS
+    /// The time of modification of everything in the archive: "2026-11-21 10:20:30" or @SECONDS
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     pub mtime: Option<libc::timespec>,
-    /// Let --mtime change later times only
+    /// Let --mtime replace only later times
     #[arg(long, requires = "mtime")]
     pub clamp_mtime: bool,
 }

@@ -28,23 +28,23 @@ pub struct TouchArgs {
     /// The files: IMAGE:/PATH or IMAGE@N:/PATH
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Only the time of access
+    /// Set only the time of access
     #[arg(short)]
     pub access: bool,
-    /// Only the time of modification
+    /// Set only the time of modification
     #[arg(short)]
     pub modification: bool,
-    /// Do not make files
+    /// Make no files
     #[arg(short = 'c', long)]
     pub no_create: bool,
     /// This time instead of now, as in "2026-11-21 10:20:30" (UTC), "2026-11-21T10:20+01:00" or
     /// @SECONDS
     #[arg(short, long, value_name = "TIME", value_parser = parse_moment)]
     pub date: Option<timespec>,
-    /// The times of this file in an image
+    /// Use the times of this file in an image
     #[arg(short, long, value_name = "IMAGE:/PATH", conflicts_with = "date")]
     pub reference: Option<OsString>,
-    /// Change a symbolic link itself, not what it leads to
+    /// Change a symbolic link itself, not its target
     #[arg(short = 'h', long)]
     pub no_dereference: bool,
     /// Print help

@@ -25,16 +25,16 @@ pub struct TreeArgs {
     /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
-    /// Only so many levels
+    /// Show at most N levels
     #[arg(short = 'L', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub levels: Option<u32>,
-    /// Only directories
+    /// Show directories only
     #[arg(short)]
     pub directories: bool,
-    /// Also names that begin with a dot
+    /// Include names that begin with a dot
     #[arg(short)]
     pub all: bool,
-    /// Colour names by kind, as LS_COLORS says [default: auto if LS_COLORS is set]
+    /// Colour names by the kind of the file, as LS_COLORS says [default: auto if LS_COLORS is set]
     #[arg(
         long,
         value_name = "WHEN",

@@ -31,7 +31,7 @@ pub struct TruncateArgs {
         value_parser = NewSize::parse
     )]
     pub size: NewSize,
-    /// Do not make files
+    /// Make no files
     #[arg(short = 'c', long)]
     pub no_create: bool,
 }

@@ -297,7 +297,8 @@ impl Extraction<'_> {
     /// Creates a hard link to an existing file. `filled`: data follow, so it is a regular one.
     fn link(&mut self, path: &[u8], target: &[u8], filled: bool) -> io::Result<()> {
         let target = clean(target).filter(|target| !target.is_empty());
-        let target = target.ok_or_else(|| io::Error::other("it is a link to no proper name"))?;
+        let target =
+            target.ok_or_else(|| io::Error::other("the target of the link is not a valid name"))?;
         let (old_parent, old_name) = split(&target);
         let (parent, name) = split(path);
         let flags = libc::AT_SYMLINK_NOFOLLOW;

@@ -317,7 +317,7 @@ impl Session {
         let mut options = Vec::from_iter(subvolume.map(|number| format!("subvolid={number}")));
         if let Some(lack) = &found.lack {
             warn(format!(
-                "warning: {shown}: {lack}: read as far as these have all (add the others{})",
+                "warning: {shown}: {lack}: only the data on these can be read (add the others{})",
                 Hint::AddDisks
             ));
             options.push("degraded".to_owned());

@@ -32,8 +32,8 @@ pub const FAILED: u8 = 2;
 
 /// Compare two trees of files: names, types, modes, owners, attributes, contents
 ///
-/// One line for each difference; a directory that only one tree has is one line. Exit code 0: the
-/// same, 1: they differ, 2: something could not be compared.
+/// diff prints one line for each difference, and one for a directory that only one tree has. Exit
+/// codes: 0 no differences, 1 differences, 2 something could not be compared.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\
                         \n  outboard diff old.img:/ new.img:/\
@@ -46,13 +46,13 @@ pub struct DiffArgs {
     /// The second tree
     #[arg(value_name = "B:/")]
     pub right: OsString,
-    /// Compare times of modification too
+    /// Compare times of modification, too
     #[arg(long)]
     pub times: bool,
     /// Do not compare these
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     pub ignore: Vec<Ignored>,
-    /// Leave out files of this name, with all below them
+    /// Leave out files of this name, with everything below them
     #[arg(short = 'x', long, value_name = "NAME")]
     pub exclude: Vec<OsString>,
 }

@@ -29,13 +29,13 @@ use std::ffi::{CString, OsString};
 use std::io;
 use std::time::SystemTime;
 
-/// Find files in an image by what they are
+/// Find files in an image by name, type, size, time, owner and more
 ///
-/// The expression is as that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests:
+/// The expression is that of GNU find. Options: -maxdepth N -mindepth N -depth -xdev. Tests:
 /// -name -iname -path -ipath PATTERN, -type LETTERS, -size [+-]N[cwbkMG], -mtime -mmin [+-]N,
 /// -newer IMAGE:/PATH, -user NAME, -group NAME, -perm [-/]MODE, -links [+-]N, -inum [+-]N, -empty,
 /// -true, -false. Actions: -print -print0 -printf FORMAT -ls -delete -prune. Operators: ( ) ! -not
-/// -a -and -o -or. -path is about the path inside the image.
+/// -a -and -o -or. -path matches the path inside the image.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "outboard find [OPTIONS] <IMAGE:/PATH>... [EXPRESSION]",
@@ -46,11 +46,11 @@ use std::time::SystemTime;
                   \n  outboard find --json disk.img:/ -size +10M"
 )]
 pub struct FindArgs {
-    /// Show numbers of owners and groups with -ls, not the image's names. Options stand before the
+    /// Let -ls print numbers of owners and groups, not the image's names. Options stand before the
     /// places
     #[arg(short)]
     pub numeric: bool,
-    /// Where to begin, and then the expression; IMAGE alone means its root
+    /// The files and directories to search, and then the expression; IMAGE alone means its root
     #[arg(
         required = true,
         trailing_var_arg = true,

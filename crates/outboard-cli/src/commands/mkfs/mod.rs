@@ -59,16 +59,16 @@ pub struct MkfsArgs {
     /// nilfs2, jfs, minix, swap; from a tree: squashfs, erofs, iso9660, romfs, cramfs
     #[arg(value_name = "TYPE")]
     pub file_system: String,
-    /// The image, a new file, in the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else
-    /// raw; or IMAGE@N for a partition, IMAGE@NAME for a volume
+    /// A new image, of the format qcow2 or vhd if its name ends in .qcow2 or .vhd, else raw; or
+    /// IMAGE@N for a partition, IMAGE@NAME for a volume
     pub image: OsString,
-    /// Size of the image, as in 512M or 2G
+    /// The size of the image, as in 512M or 2G
     #[arg(long, value_name = "SIZE", value_parser = outboard_error::size::parse_size)]
     pub size: Option<u64>,
-    /// Find a size that holds the tree [default with --from, for a new file]
+    /// Choose a size that fits the tree [default with --from, for a new image]
     #[arg(long, conflicts_with = "size", requires = "from")]
     pub fit: bool,
-    /// The contents: a directory, whose contents are copied as "cp -a" does, or a tar archive
+    /// Fill the file system from this directory, as "cp -a DIR/." does, or from this tar archive
     #[arg(long, value_name = "DIR|TAR")]
     pub from: Option<PathBuf>,
     /// The label of the file system
@@ -77,14 +77,15 @@ pub struct MkfsArgs {
     /// The UUID of the file system; the serial number of FAT, as in 1234-ABCD
     #[arg(long)]
     pub uuid: Option<String>,
-    /// Make the same image, bit by bit, from the same tree; times are those of SOURCE_DATE_EPOCH
+    /// Make the same image, bit by bit, from the same tree; no time in it is later than
+    /// SOURCE_DATE_EPOCH
     #[arg(long)]
     pub reproducible: bool,
     /// The owner of everything in the tree: USER, USER:GROUP, :GROUP, or USER: for the user's login
     /// group; numbers, or names of the tree
     #[arg(long, value_name = "OWNER", requires = "from")]
     pub owner: Option<OsString>,
-    /// Users and groups from FROM on become those from TO on (COUNT of them, or one)
+    /// Change COUNT users and groups, or one: the numbers from FROM on become those from TO on
     #[arg(
         long,
         value_name = "FROM:TO[:COUNT]",
@@ -92,13 +93,13 @@ pub struct MkfsArgs {
         conflicts_with = "owner"
     )]
     pub owner_map: Vec<cp::OwnerRange>,
-    /// Give files SELinux labels, by a file in the form of file_contexts
+    /// Give files the SELinux labels of this file, in the form of file_contexts
     #[arg(long, value_name = "FILE", requires = "from")]
     pub file_contexts: Option<PathBuf>,
-    /// Overwrite what is there
+    /// Overwrite a file or file system that exists
     #[arg(long)]
     pub force: bool,
-    /// Options of the tool that makes the file system
+    /// Options for the tool that makes the file system, such as mke2fs
     #[arg(last = true, value_name = "OPTIONS OF THE TOOL")]
     pub options: Vec<OsString>,
 }

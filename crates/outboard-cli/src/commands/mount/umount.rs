@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_INTERVAL: Duration = Duration::from_millis(1);
 const LAST_INTERVAL: Duration = Duration::from_millis(50);
 
-/// End a mount; everything is written when this returns
+/// Unmount a directory; when umount returns, all changes are on stable storage
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  outboard umount /tmp/disk")]
 pub struct UmountArgs {
-    /// The directory that it is mounted on
+    /// The directory on which the image is mounted
     pub directory: PathBuf,
-    /// Also if it is still used: it ends when it is not used any more
+    /// Detach the mount now if it is in use, and end it when nobody uses it any more
     #[arg(short, long)]
     pub lazy: bool,
 }

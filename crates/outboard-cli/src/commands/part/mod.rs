@@ -67,25 +67,25 @@ pub enum PartAction {
     Delete(Delete),
 }
 
-/// Make a table, with partitions: TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]
+/// Make a table with partitions: TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]
 ///
-/// SIZE is as in 512M, or "rest". TYPE is linux, esp, bios, boot, swap, lvm, raid, luks, home, srv,
-/// var, root-x86, root-x86-64, root-arm, root-arm64, root-riscv64, usr-x86-64, fat, ntfs, prep,
-/// extended (MBR), or a type's GUID (GPT) or number such as 0x83 (MBR). All begin at a multiple of
-/// 1 MiB.
+/// SIZE is as in 512M, or "rest" for all room that is left. TYPE is linux, esp, bios, boot, swap,
+/// lvm, raid, luks, home, srv, var, root-x86, root-x86-64, root-arm, root-arm64, root-riscv64,
+/// usr-x86-64, fat, ntfs, prep, extended (MBR), or a type's GUID (GPT) or number such as 0x83
+/// (MBR). Each partition begins at a multiple of 1 MiB.
 #[derive(Args, Debug)]
 pub struct Create {
     /// The kind of table
     #[arg(long, value_enum, default_value_t = PartitionKind::Gpt)]
     pub table: PartitionKind,
-    /// Size of the image, if it is to be made: in the format qcow2 or vhd if its name ends in
-    /// .qcow2 or .vhd, else raw
+    /// Make a new image of this size, of the format qcow2 or vhd if its name ends in .qcow2 or
+    /// .vhd, else raw
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub size: Option<u64>,
-    /// Overwrite what is there
+    /// Replace the table of an image that exists
     #[arg(long)]
     pub force: bool,
-    /// Identifiers are not chosen by chance: the same words make the same table
+    /// Derive identifiers from the arguments: the same arguments make the same table
     #[arg(long)]
     pub reproducible: bool,
     /// The partitions, in their order
@@ -93,17 +93,17 @@ pub struct Create {
     pub partitions: Vec<NewPartition>,
 }
 
-/// Add partitions where there is room, as "create" has them
+/// Add partitions where there is room, written as for "create"
 #[derive(Args, Debug)]
 pub struct Add {
     #[arg(required = true, value_name = "TYPE:SIZE")]
     pub partitions: Vec<NewPartition>,
 }
 
-/// Delete partitions from the table; what is in them stays where it is
+/// Delete partitions from the table; their bytes in the image stay
 #[derive(Args, Debug)]
 pub struct Delete {
-    /// Their numbers
+    /// The numbers of the partitions
     #[arg(required = true, value_name = "N")]
     pub numbers: Vec<u32>,
 }

@@ -35,28 +35,27 @@ const REMEMBERED: usize = 1000;
 const BUILT_IN: [&str; 5] = ["cd", "pwd", "help", "exit", "quit"];
 const HELP: &str = "\
 cd [DIR]   go to a directory of the image
-pwd        tell where in the image this is
-help       this text; help COMMAND: one command
+pwd        print the current directory
+help       print this text; help COMMAND: about one command
 exit       end the shell, as Ctrl-D does
 
-Everything else is a command of outboard. Where it takes a place in an image, a path is one
-in this image, from the current directory on. A host's path, or another image's place, is written
-with host: before it:
+Everything else is a command of outboard. Its places are paths in this image, relative to the
+current directory. Write host: before a path of the host, or before a place in another image:
   ls -l /etc
   cp -a host:rootfs/. /
   cp passwd host:/tmp/
 ";
 
-/// Look around in an image, and change it, with a prompt
+/// Explore and change an image at a prompt
 ///
-/// Inside, paths are those of the image, and "cd" changes the current directory; a path of the host
-/// is written host:PATH. A command's changes are on stable storage when the prompt is back. Ctrl-C
-/// ends a command, Ctrl-D the shell. Without a terminal as standard input, commands are read from
-/// it as run-script does.
+/// Paths are those of the image, and "cd" changes the current directory; write host:PATH for a path
+/// of the host. When the prompt returns, a command's changes are on stable storage. Ctrl-C ends a
+/// command, Ctrl-D the shell. If standard input is no terminal, the shell reads commands from it,
+/// as run-script does.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  outboard shell disk.img\n  outboard shell disk.img@2:/etc")]
 pub struct ShellArgs {
-    /// The image, and the directory in which to begin: IMAGE[@N][:/DIR]
+    /// The image, and the first current directory: IMAGE[@N][:/DIR]
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
 }
