@@ -24,12 +24,13 @@ fn in_repository() -> PathBuf {
 fn find() -> Result<PathBuf, String> {
     if let Some(directory) = env::var_os("OUTBOARD_LIB_DIR") {
         let directory = PathBuf::from(directory);
-        return match has_library(&directory) {
-            true => Ok(directory),
-            false => Err(format!(
+        return if has_library(&directory) {
+            Ok(directory)
+        } else {
+            Err(format!(
                 "it is not in OUTBOARD_LIB_DIR={}",
                 directory.display()
-            )),
+            ))
         };
     }
     let built = in_repository();

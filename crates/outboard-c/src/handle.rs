@@ -139,9 +139,10 @@ fn no_object(handle: Handle, kind: usize) -> CallFailure {
     if number % STEP != kind || number >= NEXT.load(Ordering::Relaxed) {
         return CallFailure::usage(format!("{number:#x} is no handle of a {what}"));
     }
-    let why = match number < tables().first {
-        true => "belongs to the parent of this process: open it again here",
-        false => "was closed",
+    let why = if number < tables().first {
+        "belongs to the parent of this process: open it again here"
+    } else {
+        "was closed"
     };
     CallFailure::new(
         ErrorKind::Closed,

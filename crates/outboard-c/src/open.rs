@@ -134,9 +134,10 @@ pub extern "C" fn ob_volume_open(
         let given = options.get()?;
         let writable = given.is_some_and(|given| given.flags & WRITABLE != 0);
         let options = given.map_or_else(|| Ok(Options::new()), VolumeOptions::to_options)?;
-        let opened = match writable {
-            true => Volume::open_writable(name, options),
-            false => Volume::open(name, options),
+        let opened = if writable {
+            Volume::open_writable(name, options)
+        } else {
+            Volume::open(name, options)
         };
         volume.set(add_volume(opened?));
         Ok(())

@@ -135,9 +135,10 @@ fn make_directory(volume: &InUse, path: &OsStr, mode: u32, flags: u32) -> io::Re
     }
     match volume.create_dir_with_mode(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            match volume.metadata(path)?.is_dir() {
-                true => Ok(()),
-                false => Err(error),
+            if volume.metadata(path)?.is_dir() {
+                Ok(())
+            } else {
+                Err(error)
             }
         }
         other => other,
@@ -170,10 +171,12 @@ pub extern "C" fn ob_volume_remove(handle: Handle, path: Text, flags: u32) -> c_
     status(|| {
         check_flags(flags, RECURSIVE)?;
         on_path(handle, path, "remove", |volume, path| {
-            match volume.symlink_metadata(path)?.is_dir() {
-                true if flags & RECURSIVE != 0 => volume.remove_dir_all(path),
-                true => volume.remove_dir(path),
-                false => volume.remove_file(path),
+            if !volume.symlink_metadata(path)?.is_dir() {
+                volume.remove_file(path)
+            } else if flags & RECURSIVE != 0 {
+                volume.remove_dir_all(path)
+            } else {
+                volume.remove_dir(path)
             }
         })
     })

@@ -26,9 +26,10 @@ impl Time {
 
     pub fn to_system(self) -> Result<SystemTime> {
         let whole = Duration::from_secs(self.seconds.unsigned_abs());
-        let second = match self.seconds < 0 {
-            true => UNIX_EPOCH.checked_sub(whole),
-            false => UNIX_EPOCH.checked_add(whole),
+        let second = if self.seconds < 0 {
+            UNIX_EPOCH.checked_sub(whole)
+        } else {
+            UNIX_EPOCH.checked_add(whole)
         };
         let part = u64::try_from(self.nanoseconds).ok();
         let part = part

@@ -230,9 +230,10 @@ fn check_archive(archive: &File) -> Result<()> {
 }
 
 fn summary_out(summary: &Summary) -> Result<SummaryOut> {
-    let warnings = match summary.warnings.is_empty() {
-        true => ptr::null_mut(),
-        false => Memory::of(summary.warnings.join("\n").as_bytes())?.release(),
+    let warnings = if summary.warnings.is_empty() {
+        ptr::null_mut()
+    } else {
+        Memory::of(summary.warnings.join("\n").as_bytes())?.release()
     };
     Ok(SummaryOut {
         size: 0,

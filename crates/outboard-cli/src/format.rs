@@ -94,9 +94,10 @@ pub fn moment(seconds: i64, nanoseconds: i64) -> String {
 
 /// A name as it is; for a terminal with escapes for bytes that could confuse it.
 pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
-    match terminal {
-        true => escaped(name).into_bytes(),
-        false => name.to_vec(),
+    if terminal {
+        escaped(name).into_bytes()
+    } else {
+        name.to_vec()
     }
 }
 

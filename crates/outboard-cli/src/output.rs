@@ -33,9 +33,10 @@ pub fn check(result: io::Result<()>) -> Result<()> {
 
 /// An error if standard output was closed when the program was started.
 pub fn check_open() -> Result<()> {
-    match has_no_output() {
-        true => check(Err(io::Error::from_raw_os_error(libc::EBADF))),
-        false => Ok(()),
+    if has_no_output() {
+        check(Err(io::Error::from_raw_os_error(libc::EBADF)))
+    } else {
+        Ok(())
     }
 }
 
@@ -78,9 +79,10 @@ impl Output {
 
     /// Text from an image, as [`crate::format::name`] has it.
     pub fn text(&self, text: &str) -> String {
-        match self.terminal {
-            true => escaped(text.as_bytes()),
-            false => text.to_owned(),
+        if self.terminal {
+            escaped(text.as_bytes())
+        } else {
+            text.to_owned()
         }
     }
 
@@ -97,9 +99,10 @@ impl Output {
 
     /// Prints one of many items.
     pub fn item(&mut self, item: &impl Print) -> Result<()> {
-        match self.is_json() {
-            true => self.json_item(item),
-            false => item.print(self),
+        if self.is_json() {
+            self.json_item(item)
+        } else {
+            item.print(self)
         }
     }
 
@@ -114,9 +117,10 @@ impl Output {
 
     /// Prints what a command found out: as a member of this name in JSON.
     pub fn member(&mut self, name: &'static str, value: &impl Print) -> Result<()> {
-        match self.is_json() {
-            true => self.json_member(name, value),
-            false => value.print(self),
+        if self.is_json() {
+            self.json_member(name, value)
+        } else {
+            value.print(self)
         }
     }
 

@@ -76,9 +76,10 @@ pub(crate) fn admits(reason: FailureReason) -> bool {
 fn count(tallies: &mut BTreeMap<FailureReason, u64>, reason: FailureReason) -> bool {
     let known = tallies.contains_key(&reason);
     let alike = || tallies.keys().filter(|known| known.is_like(&reason));
-    let reason = match known || alike().count() < TEXTS {
-        true => reason,
-        false => reason.without_text(),
+    let reason = if known || alike().count() < TEXTS {
+        reason
+    } else {
+        reason.without_text()
     };
     let count = tallies.entry(reason).or_default();
     *count += 1;

@@ -276,9 +276,10 @@ impl Failures {
 
     /// An error if there was any failure.
     pub fn finish(self) -> Result<()> {
-        match self.any {
-            true => Err(Error::Told),
-            false => Ok(()),
+        if self.any {
+            Err(Error::Told)
+        } else {
+            Ok(())
         }
     }
 }

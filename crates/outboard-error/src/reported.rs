@@ -75,9 +75,10 @@ impl<T> Reports<T> {
     pub const MOST: usize = 1000;
 
     fn add(&mut self, report: T) {
-        match self.first.len() < Self::MOST {
-            true => self.first.push(report),
-            false => self.more += 1,
+        if self.first.len() < Self::MOST {
+            self.first.push(report);
+        } else {
+            self.more += 1;
         }
     }
 

@@ -165,9 +165,10 @@ fn base(source: &(impl Source + ?Sized)) -> Option<u64> {
     let header = fetch(source, HEADER, 512)?;
     if !header.has(0, b"BD") || !header.has(124, b"H+") {
         let whole = header.has(0, b"H+") || header.has(0, b"HX");
-        return Some(match whole {
-            true => 0,
-            false => partition(source).unwrap_or(0),
+        return Some(if whole {
+            0
+        } else {
+            partition(source).unwrap_or(0)
         });
     }
     let blocks = u64::from(header.be16(126)).checked_mul(u64::from(header.be32(20)))?;

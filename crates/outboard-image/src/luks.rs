@@ -170,9 +170,10 @@ impl LuksSegment {
 /// The kernel gets such names in a table of words: they must contain no blanks.
 fn check_cipher(name: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_:(),.".contains(c);
-    match !name.is_empty() && name.len() <= 128 && name.chars().all(good) {
-        true => Ok(()),
-        false => Err(format!("\"{}\" is no cipher", name.escape_debug())),
+    if !name.is_empty() && name.len() <= 128 && name.chars().all(good) {
+        Ok(())
+    } else {
+        Err(format!("\"{}\" is no cipher", name.escape_debug()))
     }
 }
 
@@ -186,9 +187,10 @@ impl LuksHeader {
     fn parse(source: &(impl Source + ?Sized)) -> Result<Self, String> {
         let start = fetch(source, 0, 8).ok_or("the header is cut off")?;
         // An overwritten header may have a copy.
-        let version = match start.has(0, version1::MAGIC) {
-            true => start.be16(6),
-            false => 2,
+        let version = if start.has(0, version1::MAGIC) {
+            start.be16(6)
+        } else {
+            2
         };
         let header = match version {
             1 => version1::read(source)?,

@@ -85,9 +85,10 @@ impl Attribute<'_> {
     }
 
     fn first_cluster(&self) -> u64 {
-        match self.is_resident() {
-            true => 0,
-            false => self.record.le64(self.at + 16),
+        if self.is_resident() {
+            0
+        } else {
+            self.record.le64(self.at + 16)
         }
     }
 

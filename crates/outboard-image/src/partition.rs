@@ -134,9 +134,10 @@ mod tests {
         }
 
         fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-            match offset + buffer.len() as u64 > self.1 {
-                true => Err(io::Error::from_raw_os_error(5)),
-                false => self.0.as_slice().read_at(buffer, offset),
+            if offset + buffer.len() as u64 > self.1 {
+                Err(io::Error::from_raw_os_error(5))
+            } else {
+                self.0.as_slice().read_at(buffer, offset)
             }
         }
     }

@@ -238,9 +238,10 @@ fn check_counts(source: &(impl Source + ?Sized), header: &Qcow2Header) -> Result
     let twice = blocks.windows(2).any(|pair| pair[0] == pair[1]);
     let good =
         |&block: &u64| block != 0 && block % header.cluster_size == 0 && block < source.size();
-    match blocks.iter().all(good) && !twice && are_tables_counted(source, header, &table) {
-        true => Ok(()),
-        false => Err(corrupt()),
+    if blocks.iter().all(good) && !twice && are_tables_counted(source, header, &table) {
+        Ok(())
+    } else {
+        Err(corrupt())
     }
 }
 
@@ -268,9 +269,10 @@ fn are_tables_counted(
         .chunk_by(|one, other| block_of(one) == block_of(other))
         .all(|group| {
             let index = block_of(&group[0]);
-            let place = match index < header.refcount_table_size / 8 {
-                true => table.be64(index as usize * 8),
-                false => 0,
+            let place = if index < header.refcount_table_size / 8 {
+                table.be64(index as usize * 8)
+            } else {
+                0
             };
             let block = fetch(source, place, header.cluster_size as usize);
             let is_counted = |block: &Block, cluster: &u64| {
@@ -287,12 +289,11 @@ fn are_tables_counted(
 /// bits.
 fn is_count_set(block: &Block, start: u64, bits: u64) -> bool {
     let first = (start / 8) as usize;
-    match bits < 8 {
-        true => block.byte(first) >> (start % 8) & ((1 << bits) - 1) != 0,
-        false => {
-            let bytes = block.bytes(first, (bits / 8) as usize);
-            bytes.iter().any(|byte| *byte != 0)
-        }
+    if bits < 8 {
+        block.byte(first) >> (start % 8) & ((1 << bits) - 1) != 0
+    } else {
+        let bytes = block.bytes(first, (bits / 8) as usize);
+        bytes.iter().any(|byte| *byte != 0)
     }
 }
 
@@ -314,9 +315,10 @@ fn ends_early(source: &(impl Source + ?Sized), header: &Qcow2Header) -> bool {
         .filter(|(_, block)| *block != 0)
         .take(BLOCKS_BEYOND)
         .any(|(index, block)| {
-            let before = match index == first {
-                true => missing % header.counted_by_block * bits,
-                false => 0,
+            let before = if index == first {
+                missing % header.counted_by_block * bits
+            } else {
+                0
             };
             is_counted(source, block, header.cluster_size as usize, before)
         })

@@ -66,9 +66,10 @@ fn lock_left(path: &Path) -> io::Result<Option<Fd>> {
         .duration_since(changed)
         .unwrap_or_default();
     let may_be_left = found.st_uid == System::Host.effective_user() && age > YOUNG;
-    Ok(match may_be_left && directory.try_lock()? {
-        true => Some(directory),
-        false => None,
+    Ok(if may_be_left && directory.try_lock()? {
+        Some(directory)
+    } else {
+        None
     })
 }
 

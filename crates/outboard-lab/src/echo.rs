@@ -53,9 +53,10 @@ fn request(identifier: u16, sequence: u16, size: usize, is_v6: bool) -> Vec<u8> 
 
 /// The packet behind the IP header that an IPv4 socket returns.
 fn message(packet: &[u8], is_v6: bool) -> Option<&[u8]> {
-    let header = match is_v6 {
-        true => 0,
-        false => usize::from(packet.first()? & 15) * 4,
+    let header = if is_v6 {
+        0
+    } else {
+        usize::from(packet.first()? & 15) * 4
     };
     packet
         .get(header..)
@@ -149,9 +150,10 @@ impl Ping<'_> {
 
     /// The pause before the next request, if there is one.
     fn rest(&self) -> Duration {
-        match self.result.sent < self.echo.count {
-            true => self.echo.interval,
-            false => Duration::ZERO,
+        if self.result.sent < self.echo.count {
+            self.echo.interval
+        } else {
+            Duration::ZERO
         }
     }
 }

@@ -106,9 +106,10 @@ fn components(topology: &Topology) -> String {
 
 fn command_line(topology: &Topology) -> String {
     let mut words = WORDS.to_vec();
-    match topology.has_v6() {
-        true => words.extend(WITH_V6),
-        false => words.push(WITHOUT_V6),
+    if topology.has_v6() {
+        words.extend(WITH_V6);
+    } else {
+        words.push(WITHOUT_V6);
     }
     words.join(" ")
 }
@@ -117,9 +118,10 @@ fn command_line(topology: &Topology) -> String {
 fn spare_interfaces(topology: &Topology, index: usize) -> u32 {
     let ports: Vec<_> = topology.ports_of(index).collect();
     let has_mtu = |(link, _, _): &(usize, _, _)| topology.links[*link].mtu.is_some();
-    match ports.len() <= SPARE_INTERFACES_MOST && !ports.iter().any(has_mtu) {
-        true => ports.len() as u32,
-        false => 0,
+    if ports.len() <= SPARE_INTERFACES_MOST && !ports.iter().any(has_mtu) {
+        ports.len() as u32
+    } else {
+        0
     }
 }
 
@@ -422,14 +424,14 @@ impl<'a> Node<'a> {
 
     fn set_link(&self, interface: usize, is_up: bool) -> io::Result<()> {
         let name = format!("eth{interface}");
-        match is_up {
-            false => self.net.set_down(&name),
-            true if self.settings.is_deterministic => {
-                self.net.set_up(&name)?;
-                self.add_neighbours()
-            }
-            true => self.net.set_up(&name),
+        if !is_up {
+            return self.net.set_down(&name);
         }
+        self.net.set_up(&name)?;
+        if self.settings.is_deterministic {
+            self.add_neighbours()?;
+        }
+        Ok(())
     }
 
     fn counters(&self) -> io::Result<Vec<InterfaceCounters>> {

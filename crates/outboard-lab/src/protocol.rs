@@ -116,9 +116,10 @@ impl Channel {
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         let mut line = Vec::new();
         self.reader.read_until(b'\n', &mut line)?;
-        match line.is_empty() {
-            true => Ok(None),
-            false => Ok(Some(serde_json::from_slice(&line)?)),
+        if line.is_empty() {
+            Ok(None)
+        } else {
+            Ok(Some(serde_json::from_slice(&line)?))
         }
     }
 

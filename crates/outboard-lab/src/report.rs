@@ -127,9 +127,10 @@ fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>, numbers: usize
     let line = |row: &[String; N]| {
         let cells = row.iter().enumerate().map(|(column, cell)| {
             let width = widths[column];
-            match column >= N - numbers {
-                true => format!("{cell:>width$}"),
-                false => format!("{cell:<width$}"),
+            if column >= N - numbers {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:<width$}")
             }
         });
         let line = cells.collect::<Vec<_>>().join("  ");

@@ -228,9 +228,10 @@ fn tcp_result(
 ) -> StepResult {
     let is_whole = received.bytes == transfer.bytes && received.reason.is_none();
     let rate = rate(received);
-    let mut text = match is_whole {
-        true => format!("{} bytes, contents right", received.bytes),
-        false => format!("{} of {} bytes", received.bytes, transfer.bytes),
+    let mut text = if is_whole {
+        format!("{} bytes, contents right", received.bytes)
+    } else {
+        format!("{} of {} bytes", received.bytes, transfer.bytes)
     };
     if let Some(rate) = rate {
         text.push_str(&format!(", {}", shown_rate(rate)));

@@ -67,9 +67,10 @@ fn any_address(transfer: &TransferStep) -> SocketAddr {
 
 pub fn listen(net: &Net, is_tcp: bool, transfer: &TransferStep) -> io::Result<Receiver> {
     let address = any_address(transfer);
-    match is_tcp {
-        true => net.tcp_listen(address).map(Receiver::Tcp),
-        false => net.udp_bind(address).map(Receiver::Udp),
+    if is_tcp {
+        net.tcp_listen(address).map(Receiver::Tcp)
+    } else {
+        net.udp_bind(address).map(Receiver::Udp)
     }
 }
 
@@ -80,9 +81,10 @@ fn timed_out() -> io::Error {
 /// The rest of the time, which is never zero.
 fn rest(end: Instant) -> io::Result<Duration> {
     let rest = end.saturating_duration_since(Instant::now());
-    match rest.is_zero() {
-        true => Err(timed_out()),
-        false => Ok(rest),
+    if rest.is_zero() {
+        Err(timed_out())
+    } else {
+        Ok(rest)
     }
 }
 
@@ -222,9 +224,10 @@ fn send_udp(net: &Net, transfer: &TransferStep, result: &mut TransferResult) -> 
 
 pub fn send(net: &Net, is_tcp: bool, transfer: &TransferStep) -> TransferResult {
     let mut result = TransferResult::default();
-    let sent = match is_tcp {
-        true => send_tcp(net, transfer, &mut result),
-        false => send_udp(net, transfer, &mut result),
+    let sent = if is_tcp {
+        send_tcp(net, transfer, &mut result)
+    } else {
+        send_udp(net, transfer, &mut result)
     };
     if let Err(error) = sent {
         result.reason = Some(error.to_string());

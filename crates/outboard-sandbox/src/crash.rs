@@ -46,9 +46,10 @@ pub struct Advice {
 impl Advice {
     /// Names a file system of an image. `write`: it is mounted for writing.
     pub fn add_image(&self, shown: &str, write: bool) {
-        let half = match write {
-            true => " and may be half written: copy the image before you repair it",
-            false => "; nothing was written to it",
+        let half = if write {
+            " and may be half written: copy the image before you repair it"
+        } else {
+            "; nothing was written to it"
         };
         let fsck = Hint::RunFsck {
             volume: Some(shown.to_owned()),
@@ -61,14 +62,13 @@ impl Advice {
 
     /// Names a file system or a disk of a server: only there it can be checked.
     pub fn add_server(&self, shown: &str, write: bool) {
-        self.add(&match write {
-            true => format!(
+        self.add(&if write {
+            format!(
                 "{shown} may lack what was written last, or have files that are half written; \
                  next step: compare them with their sources, and check the disk on the server"
-            ),
-            false => {
-                format!("nothing was written to {shown}; next step: check the disk on the server")
-            }
+            )
+        } else {
+            format!("nothing was written to {shown}; next step: check the disk on the server")
         });
     }
 

@@ -129,9 +129,10 @@ impl Interrupt {
     /// The same, with what has become of things.
     pub fn forget_before(&self, state: &str) -> Result<()> {
         signals::forget();
-        match signals::ending() {
-            true => self.check_before(state),
-            false => Ok(()),
+        if signals::ending() {
+            self.check_before(state)
+        } else {
+            Ok(())
         }
     }
 
@@ -148,9 +149,10 @@ impl Interrupt {
 
     /// The same, with what has become of things.
     pub fn check_before(&self, state: &str) -> Result<()> {
-        match self.asked() {
-            true => Err(Error::Interrupted(format!("interrupted: {state}"))),
-            false => Ok(()),
+        if self.asked() {
+            Err(Error::Interrupted(format!("interrupted: {state}")))
+        } else {
+            Ok(())
         }
     }
 }

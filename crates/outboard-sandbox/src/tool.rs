@@ -369,15 +369,17 @@ impl Call {
             return Err(interrupted());
         }
         let _guard = Guard::new();
-        let stdin = match self.input.is_empty() {
-            true => Stdio::null(),
-            false => Stdio::piped(),
+        let stdin = if self.input.is_empty() {
+            Stdio::null()
+        } else {
+            Stdio::piped()
         };
         self.command
             .stdin(stdin)
-            .stdout(match self.progress {
-                true => Stdio::from(io::stderr()),
-                false => Stdio::piped(),
+            .stdout(if self.progress {
+                Stdio::from(io::stderr())
+            } else {
+                Stdio::piped()
             })
             .stderr(Stdio::piped());
         let Started {
@@ -431,12 +433,11 @@ impl Call {
     /// Runs the tool, which must succeed. Reports its remarks.
     pub fn succeed(self, what: &str) -> Result<Ended> {
         let ended = self.run()?;
-        match ended.status.success() {
-            true => {
-                ended.warn_of_remarks();
-                Ok(ended)
-            }
-            false => Err(ended.failure(what)),
+        if ended.status.success() {
+            ended.warn_of_remarks();
+            Ok(ended)
+        } else {
+            Err(ended.failure(what))
         }
     }
 }
@@ -450,13 +451,14 @@ fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bo
             continue;
         }
         noticed = true;
-        match in_place {
-            true => warn(format!(
+        if in_place {
+            warn(format!(
                 "interrupted: waiting for {name}, which changes the image and would leave it half \
                  changed"
-            )),
+            ));
+        } else {
             // It has ended by now, or ends now.
-            false => drop(signal_group(child, libc::SIGKILL)),
+            drop(signal_group(child, libc::SIGKILL));
         }
     }
     noticed && !in_place
@@ -494,12 +496,15 @@ fn start(mut command: Command, files: Option<ProgramFiles>, confined: bool) -> i
     let (tell, started) = channel();
     let work = move || {
         let shut_in = files.map_or(Ok(true), |files| shut_in(&files));
-        let may_run = shut_in.and_then(|has_landlock| match has_landlock || !confined {
-            true => Ok(()),
-            false => Err(io::Error::other(
-                "this host cannot sandbox it (no Landlock); convert the image yourself, if you \
-                 trust it",
-            )),
+        let may_run = shut_in.and_then(|has_landlock| {
+            if has_landlock || !confined {
+                Ok(())
+            } else {
+                Err(io::Error::other(
+            "this host cannot sandbox it (no Landlock); convert the image yourself, if you \
+             trust it",
+        ))
+            }
         });
         if tell.send(may_run.and_then(|()| command.spawn())).is_ok() {
             let _ = child_ended.recv();
@@ -526,9 +531,10 @@ fn trimmed(line: &[u8]) -> &[u8] {
 
 /// Shows a line: on standard output, unless a program reads that.
 fn show(line: &str) -> io::Result<()> {
-    match are_kept() {
-        true => writeln!(io::stderr(), "{line}"),
-        false => writeln!(io::stdout(), "{line}"),
+    if are_kept() {
+        writeln!(io::stderr(), "{line}")
+    } else {
+        writeln!(io::stdout(), "{line}")
     }
 }
 
@@ -598,9 +604,12 @@ impl Ended {
         lines(&self.output[self.errors..])
             .map(escaped)
             .filter(|line| !self.tool.prints(&chatter, line))
-            .map(|line| match line.starts_with(&format!("{name}: ")) {
-                true => line,
-                false => format!("{name}: {line}"),
+            .map(|line| {
+                if line.starts_with(&format!("{name}: ")) {
+                    line
+                } else {
+                    format!("{name}: {line}")
+                }
             })
             .collect()
     }

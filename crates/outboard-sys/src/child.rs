@@ -106,9 +106,10 @@ pub fn end_with_parent(command: &mut Command) {
             return Err(io::Error::last_os_error());
         }
         // The parent may have ended before the call.
-        match parent_id() == parent {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+        if parent_id() == parent {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
         }
     };
     // SAFETY: the closure makes two system calls and allocates nothing.

@@ -95,9 +95,10 @@ impl Fd {
 
     /// EXDEV: the other file's number means another file here.
     fn check_same_system(&self, other: &Fd) -> io::Result<()> {
-        match self.system == other.system {
-            true => Ok(()),
-            false => Err(io::Error::from_raw_os_error(libc::EXDEV)),
+        if self.system == other.system {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EXDEV))
         }
     }
 
@@ -433,9 +434,10 @@ impl Fd {
 
     /// An error if the driver of this directory would change the name of a new file.
     fn check_new_name(&self, name: &CStr) -> io::Result<()> {
-        match self.system.is_host() || new_name::is_kept_everywhere(name) {
-            true => Ok(()),
-            false => new_name::check(self.statfs()?.kind, name),
+        if self.system.is_host() || new_name::is_kept_everywhere(name) {
+            Ok(())
+        } else {
+            new_name::check(self.statfs()?.kind, name)
         }
     }
 

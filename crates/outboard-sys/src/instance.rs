@@ -137,9 +137,10 @@ impl EmptyInstance {
         if let Err(error) = check(result) {
             // SAFETY: the library returns a string that lives as long as the handle.
             let reason = unsafe { text(ffi::ob_boot_error_on(handle.raw.as_ptr())) };
-            return Err(match reason.is_empty() {
-                true => error,
-                false => explained(error, reason),
+            return Err(if reason.is_empty() {
+                error
+            } else {
+                explained(error, reason)
             });
         }
         handle.process = process::id();

@@ -106,9 +106,10 @@ impl Config {
             panic_context: callbacks.panic.cast(),
             kernel: pointer(&self.image),
             contain_panic: self.contain_panic.into(),
-            flags: match self.shared_memory {
-                true => ffi::OB_SHARED_MEMORY,
-                false => 0,
+            flags: if self.shared_memory {
+                ffi::OB_SHARED_MEMORY
+            } else {
+                0
             },
             spare_interfaces: self.spare_interfaces,
         }

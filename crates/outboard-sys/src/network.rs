@@ -351,9 +351,10 @@ impl Fd {
         ];
         // SAFETY: the kernel writes at most `length` bytes of the value.
         unsafe { self.call_once(libc::SYS_getsockopt, arguments) }?;
-        match length as usize == N {
-            true => Ok(value),
-            false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+        if length as usize == N {
+            Ok(value)
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EINVAL))
         }
     }
 

@@ -71,9 +71,10 @@ pub(crate) fn check(kind: i64, name: &CStr) -> io::Result<()> {
 /// An error, EILSEQ, if the driver of a file system of this kind would change such a target of a
 /// symbolic link.
 pub(crate) fn check_target(kind: i64, target: &CStr) -> io::Result<()> {
-    match kind == UDF && target.to_str().is_err() {
-        true => Err(has_only(libc::EILSEQ, "targets of links in UTF-8")),
-        false => Ok(()),
+    if kind == UDF && target.to_str().is_err() {
+        Err(has_only(libc::EILSEQ, "targets of links in UTF-8"))
+    } else {
+        Ok(())
     }
 }
 

@@ -136,12 +136,13 @@ fn check_end(file: &Fd, size: i64) -> io::Result<()> {
         Ok(length) => *length == 0,
         Err(error) => errno(error) == Some(libc::ENODATA),
     };
-    match is_missing {
-        true => Err(io::Error::other(format!(
+    if is_missing {
+        Err(io::Error::other(format!(
             "the server says that it has {size} bytes, and does not have all of them: byte {last} \
              cannot be read"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

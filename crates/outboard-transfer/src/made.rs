@@ -305,9 +305,10 @@ impl Claim<'_> {
     /// the names in it.
     pub fn keep_directory(&self, directory: &Fd, created: bool) -> io::Result<Arc<MadeNames>> {
         let keeps = self.names.keeps;
-        let inside = match created {
-            true => MadeNames::with(Kind::New, keeps, HashSet::new()),
-            false => MadeNames::of_existing(directory, keeps)?,
+        let inside = if created {
+            MadeNames::with(Kind::New, keeps, HashSet::new())
+        } else {
+            MadeNames::of_existing(directory, keeps)?
         };
         self.keep_as(keeps.then(|| Arc::clone(&inside)));
         Ok(inside)

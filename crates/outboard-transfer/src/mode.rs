@@ -141,9 +141,10 @@ impl Step {
             }
         };
         // Directories keep the special bits unless the mode names them.
-        let kept = match directory {
-            true => (S_ISUID | S_ISGID) & !(named & classes),
-            false => 0,
+        let kept = if directory {
+            (S_ISUID | S_ISGID) & !(named & classes)
+        } else {
+            0
         };
         let value = value & classes & !kept;
         match self.operator {

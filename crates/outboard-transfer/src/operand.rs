@@ -23,13 +23,14 @@ impl Named {
         let (directory, name) = tree.open_parent(place.path())?;
         let stat = directory.stat_at(&name, ITSELF)?;
         let slash = ends_with_slash(place);
-        let found = match is_link(&stat) && (follow || slash) {
-            true => Self::behind(tree, place)?,
-            false => Self {
+        let found = if is_link(&stat) && (follow || slash) {
+            Self::behind(tree, place)?
+        } else {
+            Self {
                 directory,
                 name,
                 stat,
-            },
+            }
         };
         if slash && !is_directory(&found.stat) {
             return Err(io::Error::from_raw_os_error(libc::ENOTDIR));

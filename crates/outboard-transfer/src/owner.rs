@@ -41,12 +41,13 @@ impl Owner {
     /// `shown`: a file of the tree in messages.
     fn find_in(text: &[u8], tree: &Tree, shown: impl Fn(&str) -> String) -> Result<Self> {
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+:".contains(byte);
-        let accounts = match text.iter().all(plain) && !text.ends_with(b":") {
-            true => Accounts::default(),
-            false => Accounts::read(tree).map_err(|error| {
+        let accounts = if text.iter().all(plain) && !text.ends_with(b":") {
+            Accounts::default()
+        } else {
+            Accounts::read(tree).map_err(|error| {
                 let text = format!("cannot read the names in {}", shown("/etc"));
                 Error::failed(text, &error)
-            })?,
+            })?
         };
         Self::parse(text, &accounts).map_err(|(kind, file)| {
             let (text, shown) = (escaped(text), shown(file));

@@ -28,9 +28,10 @@ pub enum Loss {
 impl Loss {
     /// The loss of an extended attribute of this name.
     pub fn of_xattr(name: &CStr) -> Self {
-        match name.to_bytes().starts_with(b"system.posix_acl") {
-            true => Loss::AccessList,
-            false => Loss::Attribute,
+        if name.to_bytes().starts_with(b"system.posix_acl") {
+            Loss::AccessList
+        } else {
+            Loss::Attribute
         }
     }
 

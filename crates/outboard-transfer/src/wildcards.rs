@@ -179,9 +179,10 @@ impl Search<'_> {
     }
 
     fn check_interrupt(&self) -> Result<(), Unresolved> {
-        match self.interrupt.asked() {
-            true => Err(Unresolved::Interrupted),
-            false => Ok(()),
+        if self.interrupt.asked() {
+            Err(Unresolved::Interrupted)
+        } else {
+            Ok(())
         }
     }
 

@@ -123,9 +123,12 @@ fn a_silent_archive_can_be_cancelled() {
             std::thread::sleep(Duration::from_millis(200));
             cancel.cancel();
         });
-        let unpacked = returns(move || match known {
-            true => transfer.unpack_file(archive, &Tree::host(), out),
-            false => transfer.unpack(archive, &Tree::host(), out),
+        let unpacked = returns(move || {
+            if known {
+                transfer.unpack_file(archive, &Tree::host(), out)
+            } else {
+                transfer.unpack(archive, &Tree::host(), out)
+            }
         });
         let error = unpacked.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");

@@ -136,9 +136,10 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     let source = Volume::open_writable(&other, Options::new())?;
     Transfer::new().copy(&Tree::host(), work.path("tree/new"), &source, "/new")?;
     for plain in [false, true] {
-        let transfer = match plain {
-            true => Transfer::new().keep(Keep::Nothing),
-            false => Transfer::new(),
+        let transfer = if plain {
+            Transfer::new().keep(Keep::Nothing)
+        } else {
+            Transfer::new()
         };
         for (from, to) in [
             ("/new/image", "image"),

@@ -35,9 +35,10 @@ enum Identity {
 
 impl Identity {
     fn of(metadata: &Metadata) -> Self {
-        match metadata.file_type().is_block_device() {
-            true => Self::Device(metadata.rdev()),
-            false => Self::File(metadata.dev(), metadata.ino()),
+        if metadata.file_type().is_block_device() {
+            Self::Device(metadata.rdev())
+        } else {
+            Self::File(metadata.dev(), metadata.ino())
         }
     }
 
@@ -129,9 +130,10 @@ impl Overwrite {
 
     /// Everything with --force, else plain files.
     pub fn forced(force: bool) -> Self {
-        match force {
-            true => Self::Everything,
-            false => Self::Plain,
+        if force {
+            Self::Everything
+        } else {
+            Self::Plain
         }
     }
 
@@ -258,9 +260,10 @@ impl UsedFiles {
         let Some(used) = self.uses.get(&identity) else {
             return Ok(());
         };
-        let hint = match self.in_library {
-            true => "name another file",
-            false => "name another file, or write IMAGE:/PATH for a place in an image",
+        let hint = if self.in_library {
+            "name another file"
+        } else {
+            "name another file, or write IMAGE:/PATH for a place in an image"
         };
         let text = format!("it is {}: {hint}", used.text());
         Err(Failure::new(ErrorKind::InUse, text).into())
@@ -388,20 +391,22 @@ impl UsedFiles {
             ),
         };
         let kind = ErrorKind::AlreadyExists;
-        let failure = match self.in_library {
-            true => Failure::new(kind, format!("{text}: remove it first, to replace it")),
-            false => Failure::hinted(kind, hint, |overwrite| format!("{text}: {overwrite}")),
+        let failure = if self.in_library {
+            Failure::new(kind, format!("{text}: remove it first, to replace it"))
+        } else {
+            Failure::hinted(kind, hint, |overwrite| format!("{text}: {overwrite}"))
         };
         Err(failure.into())
     }
 }
 
 fn check_same(same: bool) -> io::Result<()> {
-    match same {
-        true => Ok(()),
-        false => Err(io::Error::other(
+    if same {
+        Ok(())
+    } else {
+        Err(io::Error::other(
             "another file has taken its name meanwhile",
-        )),
+        ))
     }
 }
 

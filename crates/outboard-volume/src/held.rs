@@ -150,9 +150,10 @@ impl HeldImage {
     pub fn check_locked(&self, write: bool) -> io::Result<()> {
         let container = self.container()?;
         undo::check_open(container.file())?;
-        match write {
-            true => container.check_writable(),
-            false => Ok(()),
+        if write {
+            container.check_writable()
+        } else {
+            Ok(())
         }
     }
 

@@ -151,9 +151,10 @@ fn complaint(ended: &Output) -> String {
     let said = String::from_utf8_lossy(&ended.stderr);
     let line = said.trim();
     let line = line.strip_prefix("fusermount3: ").unwrap_or(line);
-    match line.is_empty() {
-        true => format!("{HELPER} failed"),
-        false => line.to_owned(),
+    if line.is_empty() {
+        format!("{HELPER} failed")
+    } else {
+        line.to_owned()
     }
 }
 
@@ -237,12 +238,13 @@ enum UnmountFailure {
 impl UnmountFailure {
     fn new(directory: &Path, busy: bool, why: &str) -> Self {
         let message = format!("cannot unmount {}: {why}", directory.display());
-        match busy {
-            true => UnmountFailure::Busy(Error::known(
+        if busy {
+            UnmountFailure::Busy(Error::known(
                 ErrorKind::InUse,
                 format!("{message} (see fuser -vm for who uses it)"),
-            )),
-            false => UnmountFailure::Other(Error::Failed(message)),
+            ))
+        } else {
+            UnmountFailure::Other(Error::Failed(message))
         }
     }
 
@@ -273,13 +275,12 @@ fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
         .arg(directory)
         .output()
         .map_err(|error| UnmountFailure::Other(helper_missing(&error)))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let why = complaint(&output);
-            let busy = why.contains("Device or resource busy");
-            Err(UnmountFailure::new(directory, busy, &why))
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let why = complaint(&output);
+        let busy = why.contains("Device or resource busy");
+        Err(UnmountFailure::new(directory, busy, &why))
     }
 }
 
@@ -290,9 +291,10 @@ fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
 pub fn unmount(directory: &Path, lazy: bool) -> Result<()> {
     let start = Instant::now();
     loop {
-        let ended = match is_root() {
-            true => unmount_directly(directory, lazy),
-            false => unmount_by_helper(directory, lazy),
+        let ended = if is_root() {
+            unmount_directly(directory, lazy)
+        } else {
+            unmount_by_helper(directory, lazy)
         };
         match ended {
             Ok(()) => return Ok(()),

@@ -188,9 +188,12 @@ impl Image {
         let whole = self.whole.as_ref();
         let table = self.table.as_ref();
         // An old MBR may announce a GPT that a file system has overwritten.
-        table.filter(|table| match table.damaged {
-            true => whole.is_none(),
-            false => !whole.is_some_and(counts),
+        table.filter(|table| {
+            if table.damaged {
+                whole.is_none()
+            } else {
+                !whole.is_some_and(counts)
+            }
         })
     }
 
@@ -332,10 +335,11 @@ impl Image {
         let probe = match name.partition {
             Some(number) => {
                 let found = self.probe_partition(self.usable_partition(number, name)?);
-                match forced {
+                if forced {
                     // A probe may fail where the file system itself can still be read.
-                    true => found.ok().flatten(),
-                    false => found?,
+                    found.ok().flatten()
+                } else {
+                    found?
                 }
             }
             None => match self.partitions() {

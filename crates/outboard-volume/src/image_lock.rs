@@ -57,9 +57,10 @@ impl ImageLock {
             _ => cannot_open(path, &error),
         };
         let lock = Self::lock(path, write).map_err(failed)?;
-        match write {
-            true => undo::roll_back(path, &lock.file)?,
-            false => undo::check_locked(path).map_err(failed)?,
+        if write {
+            undo::roll_back(path, &lock.file)?;
+        } else {
+            undo::check_locked(path).map_err(failed)?;
         }
         Ok(lock)
     }

@@ -60,9 +60,10 @@ pub fn kernel_memory() -> u64 {
     let file = System::Host
         .raise_limit(libc::RLIMIT_FSIZE, 0)
         .unwrap_or(u64::MAX);
-    match default_memory() > KERNEL_MOST && file >= KERNEL_MOST {
-        true => KERNEL_MOST,
-        false => 0,
+    if default_memory() > KERNEL_MOST && file >= KERNEL_MOST {
+        KERNEL_MOST
+    } else {
+        0
     }
 }
 

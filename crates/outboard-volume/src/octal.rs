@@ -4,9 +4,12 @@
 /// Escapes the bytes in `special`, and for a terminal also those that could confuse it.
 pub fn quote(bytes: &[u8], special: &[u8], terminal: bool) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(bytes.len());
-    let mut put = |byte: u8, escape: bool| match escape {
-        true => quoted.extend(format!("\\{byte:03o}").bytes()),
-        false => quoted.push(byte),
+    let mut put = |byte: u8, escape: bool| {
+        if escape {
+            quoted.extend(format!("\\{byte:03o}").bytes());
+        } else {
+            quoted.push(byte);
+        }
     };
     match std::str::from_utf8(bytes) {
         Ok(text) if terminal => {

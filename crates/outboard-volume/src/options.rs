@@ -97,9 +97,10 @@ impl Options {
     pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // "-" is standard input to the program alone.
-        self.key_file = Some(match path.as_os_str() == "-" {
-            true => Path::new(".").join(path),
-            false => path,
+        self.key_file = Some(if path.as_os_str() == "-" {
+            Path::new(".").join(path)
+        } else {
+            path
         });
         self
     }

@@ -169,9 +169,12 @@ impl Remote {
         let (protocol, start) = Protocol::of(name)?;
         let parsed = std::str::from_utf8(name)
             .map_err(|_| "it is not UTF-8".to_owned())
-            .and_then(|text| match name.len() <= LONGEST && good_text(text) {
-                true => Self::parse(protocol, &text[start..]),
-                false => Err("it is too long, or has a comma or a control character".to_owned()),
+            .and_then(|text| {
+                if name.len() <= LONGEST && good_text(text) {
+                    Self::parse(protocol, &text[start..])
+                } else {
+                    Err("it is too long, or has a comma or a control character".to_owned())
+                }
             });
         Some(parsed.map_err(|why| wrong(name, &why)))
     }

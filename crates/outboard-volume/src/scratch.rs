@@ -53,17 +53,20 @@ impl Scratch {
             file.as_file().set_len(size)?;
             Ok(Self { file, directory })
         };
-        make().map_err(|error| match directory == temporary::large_place() {
-            true => Error::from(Failure::from(temporary::failure(directory, error))),
-            false => Error::known(
-                ErrorKind::of(&error),
-                format!(
-                    "cannot make a file in {}: {}",
-                    directory.display(),
-                    temporary::short_reason(&error)
-                ),
-            )
-            .about(directory.as_os_str().as_bytes().to_vec()),
+        make().map_err(|error| {
+            if directory == temporary::large_place() {
+                Error::from(Failure::from(temporary::failure(directory, error)))
+            } else {
+                Error::known(
+                    ErrorKind::of(&error),
+                    format!(
+                        "cannot make a file in {}: {}",
+                        directory.display(),
+                        temporary::short_reason(&error)
+                    ),
+                )
+                .about(directory.as_os_str().as_bytes().to_vec())
+            }
         })
     }
 
@@ -188,9 +191,10 @@ impl Scratch {
                 Fd::from(OwnedFd::from(file)).close()
             })
             .map_err(failed)?;
-        let kept = match replace {
-            true => self.file.persist(path),
-            false => self.file.persist_noclobber(path),
+        let kept = if replace {
+            self.file.persist(path)
+        } else {
+            self.file.persist_noclobber(path)
         };
         kept.map_err(|error| failed(error.error))?;
         std::fs::File::open(directory_of(path))

@@ -102,9 +102,10 @@ fn processors() -> u32 {
 impl Session {
     /// `access`: the command's needs of the host. The process must have one thread.
     pub fn new(options: Options, access: &HostAccess) -> Result<Self> {
-        let keys = match access.images.is_empty() && !access.outside {
-            true => Keys::default(),
-            false => Keys::open(&options),
+        let keys = if access.images.is_empty() && !access.outside {
+            Keys::default()
+        } else {
+            Keys::open(&options)
         };
         Self::as_part(options, access, keys, &UsedFiles::default())
     }
@@ -117,9 +118,10 @@ impl Session {
         others: &UsedFiles,
     ) -> Result<Self> {
         let mut access = access.with_disks(&options.disks);
-        let network = match access.outside {
-            true => None,
-            false => Network::prepare(&options, &access.images),
+        let network = if access.outside {
+            None
+        } else {
+            Network::prepare(&options, &access.images)
         };
         if let Some(network) = network.as_ref().filter(|_| !options.no_sandbox) {
             network.check_sandbox()?;
@@ -130,9 +132,10 @@ impl Session {
         let access = &access;
         warnings::open();
         // Other programs may make images, and change them.
-        let held = match access.outside {
-            true => HeldImages::default(),
-            false => HeldImages::open(&access.images, &options.image_options()),
+        let held = if access.outside {
+            HeldImages::default()
+        } else {
+            HeldImages::open(&access.images, &options.image_options())
         };
         let used = used::find(&options, access, &held, others)?;
         if let Some(network) = &network {
@@ -265,14 +268,13 @@ impl Session {
 
     /// Fails with --ro.
     pub fn may_write(&self, shown: &str) -> Result<()> {
-        match self.options.read_only {
-            true => {
-                let (kind, setting) = (ErrorKind::ReadOnly, Hint::OpenedReadOnly);
-                Err(Error::hinted(kind, setting, |setting| {
-                    format!("cannot write to {shown}: it was opened read-only{setting}")
-                }))
-            }
-            false => Ok(()),
+        if self.options.read_only {
+            let (kind, setting) = (ErrorKind::ReadOnly, Hint::OpenedReadOnly);
+            Err(Error::hinted(kind, setting, |setting| {
+                format!("cannot write to {shown}: it was opened read-only{setting}")
+            }))
+        } else {
+            Ok(())
         }
     }
 
@@ -349,12 +351,11 @@ impl Session {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.disks.iter().flatten().any(|open| open.writable);
             // A halt would wait for the server of a mount that was left.
-            let halted = match is_left {
-                true => {
-                    forget(kernel);
-                    Ok(())
-                }
-                false => kernel.halt(),
+            let halted = if is_left {
+                forget(kernel);
+                Ok(())
+            } else {
+                kernel.halt()
             };
             if let Some(error) = halted.err().filter(|_| written) {
                 problems.push(Failure::of(&error).after("the kernel did not stop well"));

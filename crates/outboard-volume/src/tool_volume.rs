@@ -239,9 +239,10 @@ fn scratch_place(image: &Path) -> Result<PathBuf> {
             .prefix(".outboard-")
             .tempfile_in(parent)
             .is_ok();
-    Ok(match beside {
-        true => real,
-        false => temporary::large_place().join("image"),
+    Ok(if beside {
+        real
+    } else {
+        temporary::large_place().join("image")
     })
 }
 

@@ -243,10 +243,11 @@ impl UndoLogFile {
 
     fn remove(&self, image: &Fd) -> io::Result<()> {
         unmark(image)?;
-        match self.is_own {
-            true => remove_file(&self.path),
+        if self.is_own {
+            remove_file(&self.path)
+        } else {
             // The file that the image is a copy of needs it.
-            false => Ok(()),
+            Ok(())
         }
     }
 }

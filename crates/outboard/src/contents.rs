@@ -42,9 +42,10 @@ impl Tree {
         if size <= most {
             rest.read_to_end(&mut contents)?;
         }
-        match size > most || contents.len() as u64 > most {
-            true => Err(too_large(most)),
-            false => Ok(contents),
+        if size > most || contents.len() as u64 > most {
+            Err(too_large(most))
+        } else {
+            Ok(contents)
         }
     }
 
@@ -253,9 +254,10 @@ impl WalkEntry {
     pub fn open(&self) -> io::Result<File> {
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW;
         let open = |flags| self.directory.open_at(&self.name, flags, 0);
-        let opened = match self.directory.system().is_host() {
-            true => open(flags),
-            false => open_no_fifo(flags, open),
+        let opened = if self.directory.system().is_host() {
+            open(flags)
+        } else {
+            open_no_fifo(flags, open)
         };
         opened.map(File::from)
     }

@@ -200,9 +200,10 @@ impl Kernel {
     /// EXDEV: a device is another kernel's, where the same number means another device.
     pub(crate) fn check_devices(&self, devices: &[BlockDevice]) -> io::Result<()> {
         let foreign = |device: &BlockDevice| device.kernel().system() != self.system();
-        match devices.iter().any(foreign) {
-            true => Err(io::Error::from_raw_os_error(libc::EXDEV)),
-            false => Ok(()),
+        if devices.iter().any(foreign) {
+            Err(io::Error::from_raw_os_error(libc::EXDEV))
+        } else {
+            Ok(())
         }
     }
 }

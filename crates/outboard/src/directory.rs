@@ -66,11 +66,12 @@ impl Listing {
             return Ok(());
         }
         let stored = capacity(directory)?.saturating_mul(COMPRESSED);
-        match self.bytes > stored.clamp(FEW, MOST) {
-            true => Err(invalid_data(
+        if self.bytes > stored.clamp(FEW, MOST) {
+            Err(invalid_data(
                 "damaged: it has more names than the file system can hold",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 }

@@ -80,9 +80,10 @@ impl MountOptions {
     }
 
     fn set_flag(&mut self, flag: u64, yes: bool) {
-        self.sync_flags = match yes {
-            true => self.sync_flags | flag,
-            false => self.sync_flags & !flag,
+        self.sync_flags = if yes {
+            self.sync_flags | flag
+        } else {
+            self.sync_flags & !flag
         };
     }
 
@@ -265,9 +266,10 @@ impl Mount {
     /// Writes everything to stable storage as [`Mount::unmount`] does, and leaves the file system
     /// mounted as long as the kernel runs: its server does not answer.
     pub fn leave(mut self) -> io::Result<()> {
-        let written = match self.read_only {
-            true => Ok(()),
-            false => self.write_back(),
+        let written = if self.read_only {
+            Ok(())
+        } else {
+            self.write_back()
         };
         std::mem::forget(self.tree.take());
         written
@@ -294,9 +296,10 @@ impl Mount {
     /// Writes everything to stable storage and unmounts. An error means that something may be
     /// missing on the disk. EBUSY: files are still open; everything was written then.
     pub fn unmount(mut self) -> io::Result<()> {
-        let written = match self.read_only {
-            true => Ok(()),
-            false => self.write_back(),
+        let written = if self.read_only {
+            Ok(())
+        } else {
+            self.write_back()
         };
         self.tree = None;
         // The client would wait for a server that does not answer: the mount ends with the kernel.

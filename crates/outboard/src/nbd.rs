@@ -199,11 +199,12 @@ fn request_sizes(data: &[u8]) -> io::Result<RequestSizes> {
         let text = format!("the server's blocks have {least} bytes");
         return Err(invalid_data(text));
     }
-    match most < LOWEST_MOST {
-        true => Err(invalid_data(format!(
+    if most < LOWEST_MOST {
+        Err(invalid_data(format!(
             "the server takes at most {most} bytes in a request"
-        ))),
-        false => Ok(RequestSizes { least, most }),
+        )))
+    } else {
+        Ok(RequestSizes { least, most })
     }
 }
 

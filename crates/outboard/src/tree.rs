@@ -27,9 +27,10 @@ impl OpenOptions {
     pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
         self.open_by(|flags, mode| {
             let open = |flags| tree.open_fd(path.as_ref(), flags, mode);
-            match tree.system().is_host() {
-                true => open(flags),
-                false => open_no_fifo(flags, open),
+            if tree.system().is_host() {
+                open(flags)
+            } else {
+                open_no_fifo(flags, open)
             }
         })
     }
@@ -120,9 +121,10 @@ impl Tree {
     #[doc(hidden)]
     pub fn open_parent(&self, path: &Path) -> io::Result<(Fd, CString)> {
         let (directory, name) = split(path);
-        let directory = match directory.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => directory,
+        let directory = if directory.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            directory
         };
         let flags = libc::O_PATH | libc::O_DIRECTORY;
         let directory = self.open_fd(directory, flags, 0)?;

@@ -188,9 +188,10 @@ struct FailingDisk {
 
 impl FailingDisk {
     fn check(&self) -> io::Result<()> {
-        match self.fails.load(Ordering::SeqCst) {
-            true => Err(io::Error::from_raw_os_error(5)),
-            false => Ok(()),
+        if self.fails.load(Ordering::SeqCst) {
+            Err(io::Error::from_raw_os_error(5))
+        } else {
+            Ok(())
         }
     }
 }
@@ -245,12 +246,11 @@ fn writes_that_fail_late_are_errors_of_the_unmount() -> std::io::Result<()> {
         let kernel = Kernel::builder().boot()?;
         let disk = kernel.add_served_disk(storage.clone(), DiskOptions::read_write())?;
         let device = disk.device(None)?;
-        let mount = match is_of_server {
-            true => {
-                let source = CString::new(format!("/dev/{}", device.name()))?;
-                kernel.mount_remote("ext4", &source, false, c"")?
-            }
-            false => device.mount(&MountOptions::default())?,
+        let mount = if is_of_server {
+            let source = CString::new(format!("/dev/{}", device.name()))?;
+            kernel.mount_remote("ext4", &source, false, c"")?
+        } else {
+            device.mount(&MountOptions::default())?
         };
         mount.create("/f")?.write_all(&vec![7; 1 << 20])?;
         storage.fails.store(true, Ordering::SeqCst);

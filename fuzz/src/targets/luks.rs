@@ -43,9 +43,10 @@ fn check(header: &LuksHeader) {
 }
 
 pub fn run(bytes: &[u8]) {
-    let header = match bytes.starts_with(b"LUKS") {
-        true => Some(bytes.to_vec()),
-        false => version2(bytes),
+    let header = if bytes.starts_with(b"LUKS") {
+        Some(bytes.to_vec())
+    } else {
+        version2(bytes)
     };
     let Some(header) = header else { return };
     let disk = Sparse {

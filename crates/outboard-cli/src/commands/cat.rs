@@ -153,9 +153,10 @@ fn read_small(
 }
 
 fn put(output: &mut StreamOutput, bytes: &[u8], interrupt: &Interrupt) -> Result<()> {
-    let written = match interrupt.asked() {
-        true => Ok(()),
-        false => output.write_all(bytes),
+    let written = if interrupt.asked() {
+        Ok(())
+    } else {
+        output.write_all(bytes)
     };
     // A write that waits for the reader has an error of its own then.
     if interrupt.asked() {

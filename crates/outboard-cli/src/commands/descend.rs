@@ -83,9 +83,10 @@ impl Descend {
                 let tree = session.tree(id);
                 let first = look(tree, id, place.clone(), self.follow)?;
                 visit(&first)?;
-                match self.recursive && first.kind() == libc::S_IFDIR {
-                    true => visit_below(&first, interrupt, &mut visit),
-                    false => Ok(()),
+                if self.recursive && first.kind() == libc::S_IFDIR {
+                    visit_below(&first, interrupt, &mut visit)
+                } else {
+                    Ok(())
                 }
             },
         )

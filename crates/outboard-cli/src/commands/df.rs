@@ -70,14 +70,19 @@ impl Row {
     }
 
     fn cells(&self, options: &DfArgs) -> Vec<String> {
-        let amount = |bytes: u64| match options.human_readable {
-            true => format::brief_size(bytes),
-            false if options.inodes => bytes.to_string(),
-            false => bytes.div_ceil(1024).to_string(),
+        let amount = |bytes: u64| {
+            if options.human_readable {
+                format::brief_size(bytes)
+            } else if options.inodes {
+                bytes.to_string()
+            } else {
+                bytes.div_ceil(1024).to_string()
+            }
         };
-        let (all, used, free) = match options.inodes {
-            true => (self.files, self.files_used, self.files_free),
-            false => (self.size, self.used, self.available),
+        let (all, used, free) = if options.inodes {
+            (self.files, self.files_used, self.files_free)
+        } else {
+            (self.size, self.used, self.available)
         };
         let (filesystem, kind) = (self.filesystem.clone(), self.kind.clone());
         let numbers = [amount(all), amount(used), amount(free), share(used, free)];

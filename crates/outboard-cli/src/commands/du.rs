@@ -87,9 +87,10 @@ pub fn run(options: &DuArgs, session: &mut Session, output: &mut Output) -> Resu
     let interrupt = session.catch_interrupts();
     let mut usage = Usage {
         options,
-        most: match options.summarize {
-            true => 0,
-            false => options.max_depth.unwrap_or(usize::MAX),
+        most: if options.summarize {
+            0
+        } else {
+            options.max_depth.unwrap_or(usize::MAX)
         },
         counted: HashSet::new(),
         total: 0,
@@ -176,9 +177,10 @@ impl Usage<'_> {
 
     /// The room that a file takes.
     fn size(&self, stat: &libc::stat) -> u64 {
-        match self.options.apparent_size || self.options.bytes {
-            true => stat.st_size.max(0) as u64,
-            false => (stat.st_blocks.max(0) as u64).saturating_mul(BLOCK),
+        if self.options.apparent_size || self.options.bytes {
+            stat.st_size.max(0) as u64
+        } else {
+            (stat.st_blocks.max(0) as u64).saturating_mul(BLOCK)
         }
     }
 

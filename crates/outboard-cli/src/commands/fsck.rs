@@ -272,15 +272,14 @@ fn check(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Resu
     let name = ImageName::find(&options.image);
     session.catch_interrupts();
     // Kept to the end: nobody changes the image between two steps.
-    let _lock = match options.replay {
-        true => {
-            let mut volume = ToolVolume::find(session, &name, false)?;
-            let found = find_checker(&volume, mode).and_then(|_| find_cut(&volume, true));
-            volume.release().and(found)?;
-            drop(volume);
-            Some(replay(session, &name)?)
-        }
-        false => None,
+    let _lock = if options.replay {
+        let mut volume = ToolVolume::find(session, &name, false)?;
+        let found = find_checker(&volume, mode).and_then(|_| find_cut(&volume, true));
+        volume.release().and(found)?;
+        drop(volume);
+        Some(replay(session, &name)?)
+    } else {
+        None
     };
     let mut volume = ToolVolume::find(session, &name, mode != Mode::Look)?;
     let kind = volume.probe.kind;

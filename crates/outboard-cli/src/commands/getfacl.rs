@@ -281,9 +281,10 @@ impl Shown<'_> {
             return line;
         }
         // For people the comments stand below each other where there is room.
-        let tabs = match self.terminal {
-            true => "\t".repeat(4usize.saturating_sub(line.len() / 8).max(1)),
-            false => "\t".to_owned(),
+        let tabs = if self.terminal {
+            "\t".repeat(4usize.saturating_sub(line.len() / 8).max(1))
+        } else {
+            "\t".to_owned()
         };
         format!("{line}{tabs}#effective:{}", shown(effective))
     }

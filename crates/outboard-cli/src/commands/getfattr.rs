@@ -140,9 +140,10 @@ fn show(
     // One that cannot be read does not hide the others.
     let mut failures = Failures::default();
     for name in names(options, pattern, found)? {
-        let value = match with_values {
-            true => failures.take(value(found, &name))?,
-            false => None,
+        let value = if with_values {
+            failures.take(value(found, &name))?
+        } else {
+            None
         };
         if value.is_some() || !with_values {
             attributes.push(Attribute { name, value });
@@ -250,9 +251,10 @@ fn is_text(value: &[u8]) -> bool {
 
 /// A value as it is written where any bytes must be.
 pub fn encode(value: &[u8], encoding: Option<Encoding>, terminal: bool) -> Vec<u8> {
-    let encoding = encoding.unwrap_or(match is_text(value) {
-        true => Encoding::Text,
-        false => Encoding::Base64,
+    let encoding = encoding.unwrap_or(if is_text(value) {
+        Encoding::Text
+    } else {
+        Encoding::Base64
     });
     match encoding {
         Encoding::Base64 => format!("0s{}", STANDARD.encode(value)).into_bytes(),

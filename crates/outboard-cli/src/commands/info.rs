@@ -185,9 +185,10 @@ impl VolumeReport {
 
     fn row(&self) -> Vec<String> {
         let content = self.filesystem.as_ref();
-        let state = match self.locked {
-            true => "locked",
-            false => content.map_or("", Content::state_text),
+        let state = if self.locked {
+            "locked"
+        } else {
+            content.map_or("", Content::state_text)
         };
         let mut cells = vec![
             self.name.clone(),

@@ -105,8 +105,9 @@ pub fn run(options: &LabArgs, output: &mut Output) -> Result<()> {
     if let Some(path) = &options.plot {
         write(path, &outboard_lab::plot(&report))?;
     }
-    match report.met {
-        true => Ok(()),
-        false => Err(Error::Failed("not all expectations were met".to_owned())),
+    if report.met {
+        Ok(())
+    } else {
+        Err(Error::Failed("not all expectations were met".to_owned()))
     }
 }

@@ -59,9 +59,10 @@ pub fn run(options: &LnArgs, session: &mut Session) -> Result<()> {
     let made = made_names(session.tree(id), &link, targets.len())?;
     let mut failures = Failures::default();
     for target in &targets {
-        let place = match into {
-            true => link.below(base_name(target.text())),
-            false => link.clone(),
+        let place = if into {
+            link.below(base_name(target.text()))
+        } else {
+            link.clone()
         };
         failures.take(make(options, session, id, target, &place, &made))?;
     }

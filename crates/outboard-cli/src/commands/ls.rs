@@ -109,15 +109,19 @@ impl LsArgs {
 
     fn sort(&self, lines: &mut [Line]) {
         let number = |line: &Line| {
-            line.stat.map_or((0, 0), |stat| match self.by_size {
-                true => (stat.st_size, 0),
-                false => (stat.st_mtime, stat.st_mtime_nsec),
+            line.stat.map_or((0, 0), |stat| {
+                if self.by_size {
+                    (stat.st_size, 0)
+                } else {
+                    (stat.st_mtime, stat.st_mtime_nsec)
+                }
             })
         };
         lines.sort_by(|a, b| {
-            let first = match self.by_time || self.by_size {
-                true => number(b).cmp(&number(a)),
-                false => Ordering::Equal,
+            let first = if self.by_time || self.by_size {
+                number(b).cmp(&number(a))
+            } else {
+                Ordering::Equal
             };
             first.then_with(|| a.name.cmp(&b.name))
         });
@@ -338,9 +342,10 @@ impl Listing<'_> {
 
     /// An error if the user wants to stop.
     fn go_on(&self) -> Result<()> {
-        match self.interrupt.asked() {
-            true => Err(Error::Interrupted("interrupted".to_owned())),
-            false => Ok(()),
+        if self.interrupt.asked() {
+            Err(Error::Interrupted("interrupted".to_owned()))
+        } else {
+            Ok(())
         }
     }
 
@@ -507,9 +512,10 @@ impl Listing<'_> {
 
     /// The letter after a name.
     fn letter(&self, line: &Line) -> &'static [u8] {
-        match self.options.classify {
-            true => letter_of(line.mode()),
-            false => b"",
+        if self.options.classify {
+            letter_of(line.mode())
+        } else {
+            b""
         }
     }
 
@@ -535,9 +541,10 @@ impl Listing<'_> {
     fn print_long(&mut self, lines: &[Line]) -> Result<()> {
         let mut rows: Vec<Vec<String>> = lines.iter().map(|line| self.columns(line)).collect();
         let terminal = self.output.is_terminal();
-        let (right, owners): (&[usize], _) = match self.options.inodes {
-            true => (&[0, 2, 5], [3, 4]),
-            false => (&[1, 4], [2, 3]),
+        let (right, owners): (&[usize], _) = if self.options.inodes {
+            (&[0, 2, 5], [3, 4])
+        } else {
+            (&[1, 4], [2, 3])
         };
         for column in owners {
             align_numbers(&mut rows, column);

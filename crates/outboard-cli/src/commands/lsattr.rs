@@ -181,9 +181,10 @@ impl Print for Flags<'_> {
             return output.line([letters.as_bytes(), b" ", &name].concat());
         }
         let names: Vec<&str> = self.set().map(|flag| flag.name).collect();
-        let names = match names.is_empty() {
-            true => "---".to_owned(),
-            false => names.join(", "),
+        let names = if names.is_empty() {
+            "---".to_owned()
+        } else {
+            names.join(", ")
         };
         let padding = " ".repeat(28usize.saturating_sub(name.len()));
         output.line([name.as_slice(), format!("{padding} {names}").as_bytes()].concat())
@@ -261,9 +262,10 @@ impl Listing<'_> {
 
     /// An empty line after a directory. JSON has none.
     fn gap(&mut self) -> Result<()> {
-        match self.output.is_json() {
-            true => Ok(()),
-            false => self.output.line(""),
+        if self.output.is_json() {
+            Ok(())
+        } else {
+            self.output.line("")
         }
     }
 

@@ -137,9 +137,10 @@ fn argument(roff: &mut Roff, arg: &Arg) {
     if let (Some(letter), Some(_)) = (arg.get_short(), arg.get_long()) {
         head.extend([bold(format!("-{letter}")), roman(", ")]);
     }
-    let flag = match arg.is_positional() {
-        true => 0,
-        false => text.find([' ', '[', '=']).unwrap_or(text.len()),
+    let flag = if arg.is_positional() {
+        0
+    } else {
+        text.find([' ', '[', '=']).unwrap_or(text.len())
     };
     head.extend([bold(&text[..flag]), roman(&text[flag..])]);
     roff.control("TP", []);

@@ -63,9 +63,10 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
     let mut failures = Failures::default();
     for source in &sources {
         let name = base_name(source.path().as_os_str().as_bytes());
-        let new = match into {
-            true => destination.below(name),
-            false => destination.clone(),
+        let new = if into {
+            destination.below(name)
+        } else {
+            destination.clone()
         };
         let part = move_one(options, session, source, &new, &made, &hidden, &interrupt);
         failures.take(part)?;
@@ -246,13 +247,14 @@ fn copy_and_name(
         let synced = session.mounted(index).sync();
         synced.map_err(|error| failed(&error))?;
     }
-    match complete {
-        true => Ok(()),
-        false => Err(Error::Failed(format!(
+    if complete {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!(
             "{} was copied but not removed, because not everything could be kept: if that is no \
              loss, remove it with outboard rm -r",
             source.shown()
-        ))),
+        )))
     }
 }
 

@@ -134,9 +134,10 @@ fn change(options: &ResizeArgs, session: &mut Session, name: &ImageName) -> Resu
             ),
         ));
     }
-    match wanted < now {
-        true => shrink(session, &volume.name, method, &holder, Goal::Bytes(wanted)),
-        false => grow(session, &volume, method, &holder, wanted),
+    if wanted < now {
+        shrink(session, &volume.name, method, &holder, Goal::Bytes(wanted))
+    } else {
+        grow(session, &volume, method, &holder, wanted)
     }
 }
 

@@ -45,9 +45,10 @@ const LARGEST: u64 = 64 << 20;
 
 impl RunScriptArgs {
     fn shown(&self) -> String {
-        match self.file == "-" {
-            true => "standard input".to_owned(),
-            false => escaped(self.file.as_bytes()),
+        if self.file == "-" {
+            "standard input".to_owned()
+        } else {
+            escaped(self.file.as_bytes())
         }
     }
 
@@ -55,9 +56,10 @@ impl RunScriptArgs {
         let failed =
             |error: io::Error| Error::failed(format!("cannot read {}", self.shown()), &error);
         let mut text = Vec::new();
-        let reader: Box<dyn Read> = match self.file == "-" {
-            true => Box::new(StandardInput::of_a_command()?),
-            false => Box::new(File::open(&self.file).map_err(failed)?),
+        let reader: Box<dyn Read> = if self.file == "-" {
+            Box::new(StandardInput::of_a_command()?)
+        } else {
+            Box::new(File::open(&self.file).map_err(failed)?)
         };
         reader
             .take(LARGEST + 1)
@@ -98,11 +100,12 @@ struct ScriptPart<'a> {
 /// The access that a line needs. A line with an error fails when its turn comes.
 fn access_of(line: &[u8]) -> HostAccess {
     let words = split(line).unwrap_or_default();
-    match words.is_empty() {
-        true => HostAccess::default(),
-        false => parse(words, Arguments::grammar())
+    if words.is_empty() {
+        HostAccess::default()
+    } else {
+        parse(words, Arguments::grammar())
             .map(|command| command.host_access())
-            .unwrap_or_default(),
+            .unwrap_or_default()
     }
 }
 
@@ -137,18 +140,20 @@ pub fn run(options: &RunScriptArgs, session: &mut Session) -> Result<()> {
     let mut failed = false;
     for part in parts(text) {
         let lines = |session: &mut Session| run_lines(options, part.text, part.before, session);
-        let done = match part.access.outside {
-            true => lines(session),
-            false => apart(session, &part.access, lines),
+        let done = if part.access.outside {
+            lines(session)
+        } else {
+            apart(session, &part.access, lines)
         };
         match done {
             Err(Error::Told) if options.keep_going => failed = true,
             other => other?,
         }
     }
-    match failed {
-        true => Err(Error::Told),
-        false => Ok(()),
+    if failed {
+        Err(Error::Told)
+    } else {
+        Ok(())
     }
 }
 

@@ -377,9 +377,10 @@ fn change(options: &SetfaclArgs, found: &VisitedFile, plan: &[Step]) -> Result<(
     if default.changed && !default.list.is_empty() {
         if !directory {
             // With -R the entries are for the directories among the files.
-            match options.recursive {
-                true => default.changed = false,
-                false => return Err(malformed("only directories have default lists")),
+            if options.recursive {
+                default.changed = false;
+            } else {
+                return Err(malformed("only directories have default lists"));
             }
         }
         complete(&mut default.list, &access.list);
@@ -406,14 +407,15 @@ fn complete(default: &mut Acl, access: &Acl) {
 }
 
 fn write(found: &VisitedFile, attribute: &CStr, list: &Acl) -> Result<()> {
-    let done = match list.is_empty() {
-        false => found.file.set_xattr(attribute, &list.encode()),
-        true => match found.file.remove_xattr(attribute) {
+    let done = if list.is_empty() {
+        match found.file.remove_xattr(attribute) {
             Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Ok(()),
             // A file system without lists has nothing to remove.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
             other => other,
-        },
+        }
+    } else {
+        found.file.set_xattr(attribute, &list.encode())
     };
     done.map_err(|error| found.failed("change the access control list of", &error))
 }

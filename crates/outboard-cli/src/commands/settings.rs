@@ -294,9 +294,10 @@ fn parse_hash(text: &str) -> Result<RootHash, String> {
 /// The name of an algorithm that needs no key.
 fn parse_algorithm(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    match !text.is_empty() && text.len() <= 32 && text.chars().all(good) {
-        true => Ok(text.to_owned()),
-        false => Err("an algorithm is a name such as crc32c or sha256".to_owned()),
+    if !text.is_empty() && text.len() <= 32 && text.chars().all(good) {
+        Ok(text.to_owned())
+    } else {
+        Err("an algorithm is a name such as crc32c or sha256".to_owned())
     }
 }
 

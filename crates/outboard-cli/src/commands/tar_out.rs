@@ -132,9 +132,10 @@ fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<Arch
     let new = new.write(true).mode(mode).create_new(true).open(path);
     let (file, made) = match new {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let what = match options.force {
-                true => Overwrite::Everything,
-                false => Overwrite::TarArchive,
+            let what = if options.force {
+                Overwrite::Everything
+            } else {
+                Overwrite::TarArchive
             };
             (used.overwrite_path(path, what), None)
         }

@@ -135,14 +135,18 @@ fn check_kept(
     near: &Fd,
 ) -> io::Result<()> {
     let only_access = options.access && !options.modification;
-    let (wanted, reported) = match only_access {
-        true => (&times[0], now.st_atime),
-        false => (&times[1], now.st_mtime),
+    let (wanted, reported) = if only_access {
+        (&times[0], now.st_atime)
+    } else {
+        (&times[1], now.st_mtime)
     };
     let found = stored(reported, || near.statfs().ok().map(|found| found.kind));
-    let kept = found.is_some_and(|found| match only_access {
-        true => is_access_kept(wanted, found),
-        false => is_kept(wanted, found),
+    let kept = found.is_some_and(|found| {
+        if only_access {
+            is_access_kept(wanted, found)
+        } else {
+            is_kept(wanted, found)
+        }
     });
     if kept {
         return Ok(());

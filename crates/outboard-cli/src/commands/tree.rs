@@ -161,9 +161,10 @@ impl Drawing<'_> {
 
     fn found(&mut self, entry: &Entry) -> Result<()> {
         if entry.depth > 0 {
-            match entry.is_directory() {
-                true => self.directories += 1,
-                false => self.files += 1,
+            if entry.is_directory() {
+                self.directories += 1;
+            } else {
+                self.files += 1;
             }
         }
         let target = match entry.kind {
@@ -171,14 +172,15 @@ impl Drawing<'_> {
             _ => None,
         };
         let target = target.as_ref().map(|target| target.to_bytes());
-        match self.output.is_json() {
-            true => self.output.json_item(&Item {
+        if self.output.is_json() {
+            self.output.json_item(&Item {
                 path: Bytes::new("path", entry.path),
                 depth: entry.depth,
                 kind: kind(entry.kind),
                 target: target.map(|target| Bytes::new("target", target)),
-            }),
-            false => self.line(entry, target),
+            })
+        } else {
+            self.line(entry, target)
         }
     }
 
@@ -217,9 +219,10 @@ impl Drawing<'_> {
             let directories = counted(self.directories, "directory", "directories");
             let files = counted(self.files, "file", "files");
             self.output.line("")?;
-            self.output.line(match self.options.directories {
-                true => directories,
-                false => format!("{directories}, {files}"),
+            self.output.line(if self.options.directories {
+                directories
+            } else {
+                format!("{directories}, {files}")
             })?;
         }
         self.failures.finish()

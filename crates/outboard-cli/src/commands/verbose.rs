@@ -43,9 +43,10 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn print(&mut self, copy: &Copy) -> Result<()> {
         self.output.item(copy)?;
-        match self.output.is_terminal() {
-            true => self.output.flush(),
-            false => Ok(()),
+        if self.output.is_terminal() {
+            self.output.flush()
+        } else {
+            Ok(())
         }
     }
 }
@@ -74,9 +75,10 @@ impl NamePrinter for StdoutNamePrinter<'_> {
             destination: Bytes::new("destination", copy),
         };
         let mut printed = Ok(());
-        match printer.output.is_terminal() {
-            true => report.suspend(&mut || printed = printer.print(&copy)),
-            false => printed = printer.print(&copy),
+        if printer.output.is_terminal() {
+            report.suspend(&mut || printed = printer.print(&copy));
+        } else {
+            printed = printer.print(&copy);
         }
         if let Err(error) = printed {
             printer.error = Some(error);

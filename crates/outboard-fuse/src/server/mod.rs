@@ -157,9 +157,10 @@ impl VolumeServer {
     fn attributes_last_if(&self, uninformed: bool) -> Duration {
         // If the host caches no writes, calls that do not write ask for attributes, too: there
         // write(2) is a request.
-        match uninformed && !self.options.synchronous {
-            true => Duration::ZERO,
-            false => EVER,
+        if uninformed && !self.options.synchronous {
+            Duration::ZERO
+        } else {
+            EVER
         }
     }
 
@@ -448,11 +449,12 @@ impl Filesystem for VolumeServer {
         owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let origin = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            true => WriteOrigin::Cache,
-            false => WriteOrigin::Call {
+        let origin = if write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            WriteOrigin::Cache
+        } else {
+            WriteOrigin::Call {
                 privileged: !write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
-            },
+            }
         };
         let caller = caller(request);
         let file = (id.0, file.0);
@@ -658,9 +660,10 @@ impl Filesystem for VolumeServer {
     /// The host asks only if it does not check permissions itself: then everything is allowed that
     /// root may do.
     fn access(&self, _: &Request, id: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let result = match mask.contains(AccessFlags::X_OK) {
-            true => self.run(|volume| volume.check_execution(id.0)),
-            false => Ok(()),
+        let result = if mask.contains(AccessFlags::X_OK) {
+            self.run(|volume| volume.check_execution(id.0))
+        } else {
+            Ok(())
         };
         empty(reply, result);
     }

@@ -269,9 +269,10 @@ impl ServedVolume {
     /// EACCES: a file that not even root can run.
     pub fn check_execution(&self, id: u64) -> io::Result<()> {
         let mode = self.nodes.get(id)?.stat()?.st_mode;
-        match mode & libc::S_IFMT == libc::S_IFDIR || mode & 0o111 != 0 {
-            true => Ok(()),
-            false => Err(error(libc::EACCES)),
+        if mode & libc::S_IFMT == libc::S_IFDIR || mode & 0o111 != 0 {
+            Ok(())
+        } else {
+            Err(error(libc::EACCES))
         }
     }
 

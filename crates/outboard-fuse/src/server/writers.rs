@@ -157,9 +157,10 @@ impl Writers {
         let Some(node) = nodes.get_mut(&writer.node) else {
             return Ok(());
         };
-        match self.inform(node, writer) {
-            true => Err(io::Error::from_raw_os_error(node.error)),
-            false => Ok(()),
+        if self.inform(node, writer) {
+            Err(io::Error::from_raw_os_error(node.error))
+        } else {
+            Ok(())
         }
     }
 

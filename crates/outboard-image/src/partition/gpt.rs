@@ -75,9 +75,10 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
     let mut table = found.unwrap_or_else(|| Table::new(TableKind::Gpt, None, sizes[0]));
     table.damaged = !is_copy;
     table.warnings.push(
-        match is_copy {
-            true => "the GPT is damaged; its copy at the end is used",
-            false => "the GPT and its copy at the end are damaged",
+        if is_copy {
+            "the GPT is damaged; its copy at the end is used"
+        } else {
+            "the GPT and its copy at the end are damaged"
         }
         .to_owned(),
     );

@@ -77,9 +77,10 @@ pub(super) fn wrapped(source: &(impl Source + ?Sized)) -> Option<Probe> {
     if start.le32(64) == 0xbeda_107f {
         return Some(Probe::new(Class::Wrapped, "vdi"));
     }
-    let kind = match skippable(&start) {
-        true => behind_skippable(source),
-        false => format_of(&start),
+    let kind = if skippable(&start) {
+        behind_skippable(source)
+    } else {
+        format_of(&start)
     };
     kind.map(|kind| Probe::new(Class::Wrapped, kind))
 }

@@ -67,9 +67,10 @@ pub(super) fn ntfs(source: &(impl Source + ?Sized)) -> Option<Probe> {
     // A copy of the boot sector follows the counted sectors. An image without it is whole: the copy
     // has nothing of its own.
     let counted = boot.le64(40);
-    let sectors = match source.size() / sector == counted {
-        true => counted,
-        false => counted.saturating_add(1),
+    let sectors = if source.size() / sector == counted {
+        counted
+    } else {
+        counted.saturating_add(1)
     };
     let mut probe = Probe::file_system("ntfs")
         .uuid((id != 0).then(|| format!("{id:016X}")))

@@ -185,9 +185,10 @@ impl Topology {
             let given = members.get("prefix");
             let remote = members.parse("tunnel", tunnel)?;
             for (index, ends) in segments.into_iter().enumerate() {
-                let name = match is_one {
-                    true => key.name.clone(),
-                    false => format!("{}{}", key.name, index + 1),
+                let name = if is_one {
+                    key.name.clone()
+                } else {
+                    format!("{}{}", key.name, index + 1)
                 };
                 if names.insert(name.clone(), self.links.len()).is_some() {
                     let text = format!("there are two links {name:?}");

@@ -125,12 +125,11 @@ fn is_name(text: &str) -> bool {
 }
 
 fn check_name(text: &str, line: usize) -> Result<()> {
-    match is_name(text) {
-        true => Ok(()),
-        false => {
-            let text = format!("{text:?} is no name: use up to 32 letters, digits, - and _");
-            Err(Error::topology(line, text))
-        }
+    if is_name(text) {
+        Ok(())
+    } else {
+        let text = format!("{text:?} is no name: use up to 32 letters, digits, - and _");
+        Err(Error::topology(line, text))
     }
 }
 

@@ -93,9 +93,10 @@ impl Topology {
                 });
             }
         }
-        match self.nodes.is_empty() {
-            true => Err(Error::topology(yaml.line, "there are no nodes")),
-            false => Ok(names),
+        if self.nodes.is_empty() {
+            Err(Error::topology(yaml.line, "there are no nodes"))
+        } else {
+            Ok(names)
         }
     }
 }

@@ -309,13 +309,15 @@ impl Context<'_> {
         let udp = [
             "from", "to", "ip", "port", "timeout", "count", "size", "interval",
         ];
-        let members = match is_tcp {
-            true => yaml.members("tcp", &tcp)?,
-            false => yaml.members("udp", &udp)?,
+        let members = if is_tcp {
+            yaml.members("tcp", &tcp)?
+        } else {
+            yaml.members("udp", &udp)?
         };
-        let bytes = match is_tcp {
-            true => members.parse("bytes", size)?.unwrap_or(1_000_000),
-            false => members.parse("size", number(8, 65_000))?.unwrap_or(1000),
+        let bytes = if is_tcp {
+            members.parse("bytes", size)?.unwrap_or(1_000_000)
+        } else {
+            members.parse("size", number(8, 65_000))?.unwrap_or(1000)
         };
         let to = self.node(&members, "to", yaml.line)?;
         let from = self.node(&members, "from", yaml.line)?;
@@ -445,12 +447,13 @@ impl Context<'_> {
         let name = members.get("name").map(|yaml| {
             let name = yaml.text("name")?;
             check_name(name, yaml.line)?;
-            match self.steps.contains_key(name) {
-                true => Err(Error::topology(
+            if self.steps.contains_key(name) {
+                Err(Error::topology(
                     yaml.line,
                     format!("there are two steps {name:?}"),
-                )),
-                false => Ok(name.to_owned()),
+                ))
+            } else {
+                Ok(name.to_owned())
             }
         });
         Ok(LabStep {

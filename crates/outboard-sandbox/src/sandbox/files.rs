@@ -68,10 +68,7 @@ fn apply(
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     // A command that opens files later must not be able to change snapshots: the next command
     // starts from them.
-    let cache = match access.is_images_only() {
-        true => all,
-        false => read,
-    };
+    let cache = if access.is_images_only() { all } else { read };
     let mut change = all & !AccessFs::Execute;
     if !access.makes_nodes {
         change &= !NODES;
@@ -85,9 +82,10 @@ fn apply(
     let rule = |&port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp));
     let ports = ports.iter().map(rule);
     let ruleset = Ruleset::default().handle_access(all)?;
-    let ruleset = match network.is_some_and(|network| network.ports.is_empty()) {
-        true => ruleset.handle_access(AccessNet::BindTcp)?,
-        false => ruleset.handle_access(AccessNet::from_all(NEWEST))?,
+    let ruleset = if network.is_some_and(|network| network.ports.is_empty()) {
+        ruleset.handle_access(AccessNet::BindTcp)?
+    } else {
+        ruleset.handle_access(AccessNet::from_all(NEWEST))?
     };
     ruleset
         .scope(Scope::from_all(NEWEST))?

@@ -573,9 +573,10 @@ fn for_programs(packs: bool) -> Result<BpfProgram> {
         .map(|&call| (call, Vec::new()))
         .collect();
     rules.insert(libc::SYS_clone, apart);
-    let controls = match packs {
-        true => without_argument(1, PACKING)?,
-        false => with_argument(1, TYPING)?,
+    let controls = if packs {
+        without_argument(1, PACKING)?
+    } else {
+        with_argument(1, TYPING)?
     };
     rules.insert(libc::SYS_ioctl, controls);
     rules.insert(libc::SYS_madvise, with_argument(2, POISON)?);

@@ -88,9 +88,10 @@ impl NetworkAccess {
     /// Adds the needs of another command.
     fn add(&mut self, other: NetworkAccess) {
         self.kernel_sockets |= other.kernel_sockets;
-        match self.ports.is_empty() || other.ports.is_empty() {
-            true => self.ports.clear(),
-            false => self.ports.extend(other.ports),
+        if self.ports.is_empty() || other.ports.is_empty() {
+            self.ports.clear();
+        } else {
+            self.ports.extend(other.ports);
         }
     }
 }

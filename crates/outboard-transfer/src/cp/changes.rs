@@ -37,11 +37,12 @@ impl FromStr for OwnerRange {
         };
         // The largest number stands for "no owner".
         let fits = |start: u32| u64::from(start) + u64::from(count) <= u64::from(u32::MAX);
-        match fits(first) && fits(new) {
-            true => Ok(Self { first, new, count }),
-            false => Err(format!(
+        if fits(first) && fits(new) {
+            Ok(Self { first, new, count })
+        } else {
+            Err(format!(
                 "\"{text}\": an owner would be larger than 4294967294"
-            )),
+            ))
         }
     }
 }

@@ -221,9 +221,10 @@ impl<'a> Copier<'a> {
     /// What may be overwritten by a copy of `source`; `None`: by something without contents.
     fn allowed(&self, source: Option<&Fd>) -> Overwrite {
         let kind = || archive_kind_of(source?);
-        match self.options.force {
-            true => Overwrite::Everything,
-            false => kind().map_or(Overwrite::Plain, Overwrite::Archive),
+        if self.options.force {
+            Overwrite::Everything
+        } else {
+            kind().map_or(Overwrite::Plain, Overwrite::Archive)
         }
     }
 
@@ -265,9 +266,10 @@ impl<'a> Copier<'a> {
         mode: Option<u32>,
     ) -> io::Result<Fd> {
         // Names in an image are free.
-        let what = match directory.system().is_host() {
-            true => self.allowed(Some(source)),
-            false => Overwrite::Everything,
+        let what = if directory.system().is_host() {
+            self.allowed(Some(source))
+        } else {
+            Overwrite::Everything
         };
         let file = self.used.overwrite(directory, name, what)?;
         if let Some(mode) = mode {
@@ -346,9 +348,10 @@ impl Worker<'_> {
     /// Checks the type before it opens the file: opening a device can have effects, and opening a
     /// FIFO waits for a writer.
     fn copy_any(&mut self, item: &Item) -> Result<(), CopyFailure> {
-        let flags = match item.follow {
-            true => 0,
-            false => libc::AT_SYMLINK_NOFOLLOW,
+        let flags = if item.follow {
+            0
+        } else {
+            libc::AT_SYMLINK_NOFOLLOW
         };
         let stat = item
             .source()
@@ -423,12 +426,12 @@ impl Worker<'_> {
         if options.existing == Existing::Stay {
             return Ok(true);
         }
-        let steps = match options.keeps() {
-            true => item
-                .target()
+        let steps = if options.keeps() {
+            item.target()
                 .statfs()
-                .map_or(1, |found| time_step(found.kind)),
-            false => 1,
+                .map_or(1, |found| time_step(found.kind))
+        } else {
+            1
         };
         Ok(!is_newer(stat, &old, steps))
     }
@@ -627,9 +630,10 @@ impl Worker<'_> {
             name: item.source_name(),
             target: &target,
         };
-        match keeps {
-            true => attributes::keep(self.copier, &pair, stat, &now, item),
-            false => attributes::give_owner(self.copier, &pair, item),
+        if keeps {
+            attributes::keep(self.copier, &pair, stat, &now, item);
+        } else {
+            attributes::give_owner(self.copier, &pair, item);
         }
         Ok(())
     }
@@ -715,9 +719,10 @@ fn create(
         });
         return opened.map_err(CopyFailure::Writing);
     }
-    let mode = match options.keeps() {
-        true => attributes::first_mode(directory.system(), stat.st_mode),
-        false => stat.st_mode & 0o777 & !options.umask,
+    let mode = if options.keeps() {
+        attributes::first_mode(directory.system(), stat.st_mode)
+    } else {
+        stat.st_mode & 0o777 & !options.umask
     };
     let make = || {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;

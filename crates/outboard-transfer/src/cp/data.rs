@@ -238,10 +238,13 @@ fn copy_stream(
         if length == 0 {
             return Ok(());
         }
-        write(&buffer.bytes[..length]).map_err(|error| match copier.stopped() {
-            // A write that waits for a reader has an error of its own then.
-            true => CopyFailure::Stopped,
-            false => CopyFailure::Writing(error),
+        write(&buffer.bytes[..length]).map_err(|error| {
+            if copier.stopped() {
+                // A write that waits for a reader has an error of its own then.
+                CopyFailure::Stopped
+            } else {
+                CopyFailure::Writing(error)
+            }
         })?;
         done += length as u64;
         copier.report.count_bytes(length as u64);

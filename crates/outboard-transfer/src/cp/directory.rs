@@ -206,9 +206,10 @@ fn make(
     if known.is_none() {
         claim.check_first()?;
     }
-    let mode = match options.keeps() {
-        true => 0o700,
-        false => new_mode(options, stat) | 0o700,
+    let mode = if options.keeps() {
+        0o700
+    } else {
+        new_mode(options, stat) | 0o700
     };
     let created = match parent.target.make_directory_at(name, mode) {
         Ok(()) => true,

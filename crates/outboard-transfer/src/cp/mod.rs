@@ -395,9 +395,10 @@ fn find_target(tree: &Tree, place: &Place, sources: usize) -> Result<CopyTarget>
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) if sources > 1 => {
                 let is_there = tree.symlink_metadata(place.path()).is_ok();
-                let text = match is_there {
-                    true => format!("{shown} is not a directory"),
-                    false => format!("{shown} is not there: several files need a directory"),
+                let text = if is_there {
+                    format!("{shown} is not a directory")
+                } else {
+                    format!("{shown} is not there: several files need a directory")
                 };
                 return Err(Error::known(ErrorKind::Usage, text).about(place.operand()));
             }
@@ -457,9 +458,10 @@ fn add_source<'a>(
     let failed = |error: io::Error| Error::of_file("cannot copy", place.operand(), &error);
     let options = sources.options();
     let follow = options.follow || ends_with_slash(place.path());
-    let found = match follow {
-        true => tree.canonicalize(place.path()),
-        false => Ok(place.path().to_path_buf()),
+    let found = if follow {
+        tree.canonicalize(place.path())
+    } else {
+        Ok(place.path().to_path_buf())
     };
     let (path, pipe) = match found {
         Ok(path) => (path, false),

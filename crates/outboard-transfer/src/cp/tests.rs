@@ -40,9 +40,10 @@ fn settings() -> VolumeOptions {
 /// Copies with the host's trees alone; tells the number of failures.
 fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) -> Result<u64> {
     let options = Options {
-        keep: match archive {
-            true => Keep::Everything,
-            false => Keep::Nothing,
+        keep: if archive {
+            Keep::Everything
+        } else {
+            Keep::Nothing
         },
         recursive: recursive || archive,
         follow: !recursive && !archive,

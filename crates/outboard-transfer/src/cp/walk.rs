@@ -420,9 +420,10 @@ impl SourceWalk<'_, '_> {
 
 /// The error of a directory whose names are encrypted.
 fn encrypted(directory: &Fd, names: &DirectoryNames) -> Option<io::Error> {
-    match names.is_empty() {
-        true => None,
-        false => check_key(directory, c"").err(),
+    if names.is_empty() {
+        None
+    } else {
+        check_key(directory, c"").err()
     }
 }
 

@@ -65,9 +65,10 @@ pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<d
             }));
         }
     }
-    let format = match is_plain {
-        true => Format::Plain,
-        false => format_of(&start),
+    let format = if is_plain {
+        Format::Plain
+    } else {
+        format_of(&start)
     };
     let all = Cursor::new(start).chain(input);
     let failed = |error| Error::failed(format!("cannot decompress {name}"), &error);

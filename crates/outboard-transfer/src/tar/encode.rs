@@ -94,9 +94,10 @@ impl ArchiveEntry<'_> {
             push(&mut records, b"mtime", text.as_bytes());
         }
         let device = matches!(self.kind(), EntryType::Char | EntryType::Block);
-        let (major, minor) = match device {
-            true => (libc::major(stat.st_rdev), libc::minor(stat.st_rdev)),
-            false => (0, 0),
+        let (major, minor) = if device {
+            (libc::major(stat.st_rdev), libc::minor(stat.st_rdev))
+        } else {
+            (0, 0)
         };
         // A ustar header has these fields.
         let _ = header.set_device_major(major);

@@ -48,9 +48,10 @@ pub fn is_sound(header: &Header) -> bool {
     };
     let (mut plain, mut signed) = (0i64, 0i64);
     for (index, &byte) in header.as_bytes().iter().enumerate() {
-        let byte = match CHECKSUM.contains(&index) {
-            true => b' ',
-            false => byte,
+        let byte = if CHECKSUM.contains(&index) {
+            b' '
+        } else {
+            byte
         };
         plain += i64::from(byte);
         signed += i64::from(byte as i8);

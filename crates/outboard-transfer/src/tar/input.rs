@@ -286,8 +286,9 @@ fn stopped(stop: StopReason, name: &str, offset: u64, last: &str, files: u64) ->
 /// The failure of reading an archive: the input's own, or that of a damaged compressed stream.
 fn unreadable(error: &io::Error) -> Failure {
     let failure = Failure::of(error);
-    match error.get_ref().is_some_and(|inner| inner.is::<Failure>()) {
-        true => failure,
-        false => Failure::new(ErrorKind::Damaged, failure.message()),
+    if error.get_ref().is_some_and(|inner| inner.is::<Failure>()) {
+        failure
+    } else {
+        Failure::new(ErrorKind::Damaged, failure.message())
     }
 }

@@ -64,10 +64,12 @@ pub fn find(link: &Header, size: u64, mut peek: impl Peek) -> Result<LinkData, S
         (ChainEnd::Broken(0), _) => LinkData::Present,
         (_, BlockKind::Past) => LinkData::Absent,
         (ChainEnd::Marked(at), BlockKind::Zero | BlockKind::End) => {
-            match are_zero(at, end, &mut peek)? {
-                false => LinkData::Present,
-                true if at > 0 => LinkData::Unclear,
-                true => data_of_zeroes(link, behind),
+            if !are_zero(at, end, &mut peek)? {
+                LinkData::Present
+            } else if at > 0 {
+                LinkData::Unclear
+            } else {
+                data_of_zeroes(link, behind)
             }
         }
         // More than an end follows the mark.

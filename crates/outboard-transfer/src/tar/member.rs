@@ -307,9 +307,10 @@ impl Archive {
 
     /// Whether the data of a hard link with a size follow. POSIX says that in PAX archives they do.
     fn link_data(&mut self, header: &Header, size: u64) -> Result<LinkData, StopReason> {
-        match self.pax {
-            true => Ok(LinkData::Present),
-            false => link_data::find(header, size, |distance| self.stream.peek_block(distance)),
+        if self.pax {
+            Ok(LinkData::Present)
+        } else {
+            link_data::find(header, size, |distance| self.stream.peek_block(distance))
         }
     }
 

@@ -143,15 +143,16 @@ fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<D
 }
 
 fn check_different(from: &Device, to: &Device) -> Result<()> {
-    match from.device.number() == to.device.number() {
-        true => Err(Error::known(
+    if from.device.number() == to.device.number() {
+        Err(Error::known(
             ErrorKind::InUse,
             format!(
                 "cannot copy {} to {}: they are the same volume",
                 from.shown, to.shown
             ),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -166,9 +166,10 @@ impl BytesTarget {
             }
             let run = &bytes[start..end];
             let offset = self.position + start as u64;
-            match zero {
-                true => self.write_zeros(run, offset)?,
-                false => self.file.write_all_at(run, offset)?,
+            if zero {
+                self.write_zeros(run, offset)?;
+            } else {
+                self.file.write_all_at(run, offset)?;
             }
             start = end;
         }

@@ -73,9 +73,10 @@ pub struct RawFile {
 impl RawFile {
     fn new(file: &File) -> io::Result<Self> {
         let source = FileSource::new(file.try_clone()?)?;
-        let sector_size = match file.metadata()?.file_type().is_block_device() {
-            true => Fd::from(OwnedFd::from(file.try_clone()?)).sector_size()?,
-            false => source.sector_size(),
+        let sector_size = if file.metadata()?.file_type().is_block_device() {
+            Fd::from(OwnedFd::from(file.try_clone()?)).sector_size()?
+        } else {
+            source.sector_size()
         };
         Ok(Self {
             source,

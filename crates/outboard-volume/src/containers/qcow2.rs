@@ -155,9 +155,12 @@ impl Chain {
         options: &ImageOptions,
     ) -> io::Result<Option<(File, PathBuf, bool)>> {
         let source = FileSource::new(file.try_clone()?)?;
-        let header = qcow2::read(&source).map_err(|fault| match is_top {
-            true => refused("a qcow2 image", &fault),
-            false => refused_base(path, &fault),
+        let header = qcow2::read(&source).map_err(|fault| {
+            if is_top {
+                refused("a qcow2 image", &fault)
+            } else {
+                refused_base(path, &fault)
+            }
         })?;
         if qcow2::is_cut(&source, &header)? {
             warn_of_cut(path);

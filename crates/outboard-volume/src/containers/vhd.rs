@@ -62,17 +62,19 @@ pub fn check(file: &File) -> io::Result<bool> {
 
 /// An error if the image cannot be written.
 pub fn check_writable(file: &File) -> io::Result<()> {
-    match check(file)? {
-        true => Err(damaged("it is cut off, and can only be read")),
-        false => Ok(()),
+    if check(file)? {
+        Err(damaged("it is cut off, and can only be read"))
+    } else {
+        Ok(())
     }
 }
 
 /// Locks the image like a raw one, unless that is `ours` already.
 pub fn lock(file: &File, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
-    match ours {
-        true => Ok(Vec::new()),
-        false => Ok(vec![FileLock::new(file.try_clone()?, write)?]),
+    if ours {
+        Ok(Vec::new())
+    } else {
+        Ok(vec![FileLock::new(file.try_clone()?, write)?])
     }
 }
 

@@ -161,9 +161,10 @@ impl Filesystem for ExportedFile {
     }
 
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match name == NAME {
-            true => reply.entry(&EVER, &attributes(FILE, self.size), Generation(0)),
-            false => reply.error(Errno::from_i32(libc::ENOENT)),
+        if name == NAME {
+            reply.entry(&EVER, &attributes(FILE, self.size), Generation(0));
+        } else {
+            reply.error(Errno::from_i32(libc::ENOENT));
         }
     }
 
@@ -195,9 +196,10 @@ impl Filesystem for ExportedFile {
 
     fn open(&self, _: &Request, _: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let reads = flags.0 & libc::O_ACCMODE == libc::O_RDONLY;
-        match reads || self.writable {
-            true => reply.opened(FileHandle(0), FopenFlags::empty()),
-            false => reply.error(Errno::from_i32(libc::EACCES)),
+        if reads || self.writable {
+            reply.opened(FileHandle(0), FopenFlags::empty());
+        } else {
+            reply.error(Errno::from_i32(libc::EACCES));
         }
     }
 
@@ -260,11 +262,11 @@ impl Filesystem for ExportedFile {
     ) {
         let known = [libc::FALLOC_FL_PUNCH_HOLE, libc::FALLOC_FL_ZERO_RANGE]
             .map(|kind| kind | libc::FALLOC_FL_KEEP_SIZE);
-        let done = match known.contains(&mode) {
-            true => self
-                .check_range(offset, length)
-                .and_then(|()| self.run(|device| device.allocate(mode, offset, length))),
-            false => Err(number(libc::EOPNOTSUPP)),
+        let done = if known.contains(&mode) {
+            self.check_range(offset, length)
+                .and_then(|()| self.run(|device| device.allocate(mode, offset, length)))
+        } else {
+            Err(number(libc::EOPNOTSUPP))
         };
         empty(reply, done);
     }

@@ -52,13 +52,15 @@ impl ListedVolume {
     pub(crate) fn of_subvolume(stack: &Stack, node: usize, subvolume: &Subvolume) -> Self {
         Self {
             name: stack.subvolume_name(node, subvolume),
-            sort: match subvolume.snapshot {
-                true => "snapshot",
-                false => "subvolume",
+            sort: if subvolume.snapshot {
+                "snapshot"
+            } else {
+                "subvolume"
             },
-            details: match subvolume.read_only {
-                true => "read-only".to_owned(),
-                false => String::new(),
+            details: if subvolume.read_only {
+                "read-only".to_owned()
+            } else {
+                String::new()
             },
             on: vec![stack.image_name(node)],
             size: None,

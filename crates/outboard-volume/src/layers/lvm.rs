@@ -104,9 +104,10 @@ fn groups(stack: &mut Stack) -> Vec<GroupNodes> {
     }
     let mut names = BTreeSet::new();
     let found = |group: VolumeGroup| GroupNodes {
-        name: match names.insert(group.name.clone()) {
-            true => group.name.clone(),
-            false => format!("{}-{}", group.name, group.id),
+        name: if names.insert(group.name.clone()) {
+            group.name.clone()
+        } else {
+            format!("{}-{}", group.name, group.id)
         },
         nodes: group
             .physical

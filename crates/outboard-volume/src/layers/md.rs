@@ -137,10 +137,11 @@ impl ArrayMembers {
 
     fn selector(&self, stack: &Stack) -> String {
         let name = selector_of(&self.newest().array_name());
-        match stack.has(&Selector::Whole(name.clone())) {
-            false => name,
+        if stack.has(&Selector::Whole(name.clone())) {
             // Arrays of two machines may have the same name.
-            true => format!("{name}-{}", self.newest().uuid),
+            format!("{name}-{}", self.newest().uuid)
+        } else {
+            name
         }
     }
 
@@ -224,13 +225,14 @@ impl ArrayMembers {
         let overlaid = context.read_only && self.newest().logs;
         let members = self.members.iter().filter(useful).map(|(node, _)| {
             let device = &stack.nodes()[*node].device;
-            match overlaid {
-                true => overlay(
+            if overlaid {
+                overlay(
                     context.kernel,
                     &stack.mapping_name(&format!("-{node}")),
                     device,
-                ),
-                false => Ok(device.clone()),
+                )
+            } else {
+                Ok(device.clone())
             }
         });
         let version = self.newest().version.numbers();

@@ -113,9 +113,10 @@ pub struct StackNode {
 impl StackNode {
     /// The kind of its problem, for programs.
     pub fn kind_of_problem(&self) -> ErrorKind {
-        match self.incomplete {
-            true => ErrorKind::Incomplete,
-            false => ErrorKind::Damaged,
+        if self.incomplete {
+            ErrorKind::Incomplete
+        } else {
+            ErrorKind::Damaged
         }
     }
 

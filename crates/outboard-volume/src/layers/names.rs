@@ -38,18 +38,20 @@ pub(super) fn selectors(name: &ImageName) -> Vec<u8> {
 /// none of them.
 pub(super) fn selector_of(name: &str) -> String {
     let name = name.replace(":/", "-").replace(['@', '/'], "-");
-    match name.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => format!("md{name}"),
-        false => name,
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("md{name}")
+    } else {
+        name
     }
 }
 
 /// The rest of a name that begins with a selector.
 fn after<'a>(name: &'a [u8], selector: &str) -> Option<&'a [u8]> {
     let rest = name.strip_prefix(selector.as_bytes())?;
-    match rest.is_empty() {
-        true => Some(rest),
-        false => rest.strip_prefix(b"@").filter(|rest| !rest.is_empty()),
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix(b"@").filter(|rest| !rest.is_empty())
     }
 }
 
@@ -140,9 +142,10 @@ impl Stack {
         let disk = &self.nodes[self.disk_below(index)];
         let file = disk.file.clone().unwrap_or_default();
         let selectors = self.selectors(index);
-        match selectors.is_empty() {
-            true => ImageName::new(file, None),
-            false => ImageName::with_selectors(&file, selectors.as_bytes()),
+        if selectors.is_empty() {
+            ImageName::new(file, None)
+        } else {
+            ImageName::with_selectors(&file, selectors.as_bytes())
         }
     }
 
@@ -317,9 +320,10 @@ impl Stack {
         while let Some(above) = self.same_above(top) {
             top = above;
         }
-        Ok(match self.nodes[top].locked {
-            true => Meaning::Locked(top),
-            false => Meaning::FileSystem(top),
+        Ok(if self.nodes[top].locked {
+            Meaning::Locked(top)
+        } else {
+            Meaning::FileSystem(top)
         })
     }
 
@@ -367,9 +371,10 @@ impl Stack {
                 see.to_string()
             }
         };
-        let kind = match self.lacks_disks(node) {
-            true => ErrorKind::Incomplete,
-            false => ErrorKind::NotFound,
+        let kind = if self.lacks_disks(node) {
+            ErrorKind::Incomplete
+        } else {
+            ErrorKind::NotFound
         };
         of_kind(kind, format!("no volume {rest} in {shown}{why}"))
     }

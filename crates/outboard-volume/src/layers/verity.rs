@@ -65,12 +65,13 @@ impl Hashes {
             // With one data block its hash is the root hash; the data is found later.
             None => return Ok(Some(hashes)),
         };
-        match *hashes.digest(&top) == root.0 {
-            true => Ok(Some(hashes)),
-            false => Err(format!(
+        if *hashes.digest(&top) == root.0 {
+            Ok(Some(hashes))
+        } else {
+            Err(format!(
                 "the root hash{} is not that of these hashes",
                 Hint::RootHash
-            )),
+            ))
         }
     }
 
@@ -119,9 +120,10 @@ impl Hashes {
         context: &Context,
     ) -> Attempt<BlockDevice> {
         let superblock = &self.superblock;
-        let salt = match superblock.salt.is_empty() {
-            true => "-".to_owned(),
-            false => hex::encode(&superblock.salt),
+        let salt = if superblock.salt.is_empty() {
+            "-".to_owned()
+        } else {
+            hex::encode(&superblock.salt)
         };
         let table = [Target {
             start: 0,

@@ -84,9 +84,10 @@ impl Session {
             .vcpus(self.vcpus())
             .memory(self.options.memory.unwrap_or(self.memory))
             .command_line(TABLES.to_owned());
-        let mut builder = match self.in_library {
-            true => self.logging_quietly(builder),
-            false => self.logging(builder)?,
+        let mut builder = if self.in_library {
+            self.logging_quietly(builder)
+        } else {
+            self.logging(builder)?
         };
         if self
             .network

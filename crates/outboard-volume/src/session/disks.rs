@@ -186,12 +186,11 @@ impl Session {
         // An earlier command may have opened it for reading.
         self.release(&image)?;
         // Reports an image that cannot be mounted before a kernel boots for it.
-        let kind = match self.is_layered(&image, name) {
-            true => None,
-            false => {
-                let found = image.find(name, self.options.kind.is_some())?;
-                found.probe.map(|probe| probe.kind)
-            }
+        let kind = if self.is_layered(&image, name) {
+            None
+        } else {
+            let found = image.find(name, self.options.kind.is_some())?;
+            found.probe.map(|probe| probe.kind)
         };
         self.add_disk(image, &name.file, write, kind)
     }

@@ -78,9 +78,10 @@ impl MountedDevice {
     /// Returns what was lost.
     pub(super) fn unmount(self) -> Option<Failure> {
         let reader = self.mount.is_read_only();
-        let unmounted = match self.is_late() {
-            true => self.mount.leave(),
-            false => self.mount.unmount(),
+        let unmounted = if self.is_late() {
+            self.mount.leave()
+        } else {
+            self.mount.unmount()
         };
         let error = unmounted.err().filter(|_| !reader)?;
         let what = match error.raw_os_error() {
@@ -309,9 +310,10 @@ impl Session {
         } else if let Some(found) = probed {
             options = options.probed(found);
         }
-        match is_remote(Path::new(shown)) {
-            true => self.advice.add_server(shown, write),
-            false => self.advice.add_image(shown, write),
+        if is_remote(Path::new(shown)) {
+            self.advice.add_server(shown, write);
+        } else {
+            self.advice.add_image(shown, write);
         }
         let position = self.log.position();
         let mount = device.mount(&options).map_err(|error| {

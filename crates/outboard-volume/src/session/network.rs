@@ -359,9 +359,10 @@ fn within<T>(limit: Duration, work: impl FnOnce() -> io::Result<T>) -> io::Resul
 /// The host at an address. All addresses of loopback, and of the gateways before it, are this host.
 fn host_of(address: IpAddr) -> IpAddr {
     let address = address.to_canonical();
-    match address.is_loopback() || address == GATEWAY || address == GATEWAY6 {
-        true => Ipv4Addr::LOCALHOST.into(),
-        false => address,
+    if address.is_loopback() || address == GATEWAY || address == GATEWAY6 {
+        Ipv4Addr::LOCALHOST.into()
+    } else {
+        address
     }
 }
 

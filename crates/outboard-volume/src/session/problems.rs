@@ -57,9 +57,10 @@ impl Session {
     /// The same for file systems of the host. `paths`: destinations of the command, and images.
     pub fn note_missing_host_inodes(&mut self, paths: &[&Path]) {
         for path in paths {
-            let directory = match path.is_dir() {
-                true => path,
-                false => directory_of(path),
+            let directory = if path.is_dir() {
+                path
+            } else {
+                directory_of(path)
             };
             let found = Tree::host().open_fd(directory, libc::O_PATH, 0);
             let Ok(space) = found.and_then(|directory| Space::of(&directory)) else {
@@ -241,9 +242,10 @@ impl Session {
             return Ok(());
         };
         let full = self.full_disks();
-        let kind = match full.is_empty() {
-            true => first.kind(),
-            false => ErrorKind::NoSpace,
+        let kind = if full.is_empty() {
+            first.kind()
+        } else {
+            ErrorKind::NoSpace
         };
         let texts: Vec<&str> = problems.iter().map(Failure::message).collect();
         let text = format!("{}{full}", texts.join("\n  "));

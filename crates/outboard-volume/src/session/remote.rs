@@ -81,9 +81,10 @@ impl SecretText {
 
 /// An address as the text of a mount has it, with brackets if `bracketed`.
 fn address_text(address: &SocketAddr, bracketed: bool) -> String {
-    match address.is_ipv6() && bracketed {
-        true => format!("[{}]", address.ip()),
-        false => address.ip().to_string(),
+    if address.is_ipv6() && bracketed {
+        format!("[{}]", address.ip())
+    } else {
+        address.ip().to_string()
     }
 }
 
@@ -107,10 +108,11 @@ impl RemoteMount {
         if let Some(port) = remote.port {
             words.push(format!("port={port}"));
         }
-        match version.starts_with('4') {
+        if version.starts_with('4') {
             // The server cannot connect to this client: it grants no delegations.
-            true => words.push("clientaddr=0.0.0.0".to_owned()),
-            false => words.push(format!("mountproto={family},nolock")),
+            words.push("clientaddr=0.0.0.0".to_owned());
+        } else {
+            words.push(format!("mountproto={family},nolock"));
         }
         let host = address_text(address, true);
         Self {
@@ -387,9 +389,12 @@ impl Session {
             .unwrap_or_else(|| self.user_name.clone());
         let request = RemoteMount::nine_p(remote, client.descriptor().raw(), &user);
         let mounted = request.mount(kernel, remote, None, write);
-        let mounted = mounted.map_err(|error| match relay.is_late() {
-            true => io::Error::from_raw_os_error(libc::ETIMEDOUT),
-            false => error,
+        let mounted = mounted.map_err(|error| {
+            if relay.is_late() {
+                io::Error::from_raw_os_error(libc::ETIMEDOUT)
+            } else {
+                error
+            }
         });
         Ok((mounted, relay))
     }

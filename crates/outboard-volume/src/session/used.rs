@@ -26,9 +26,10 @@ pub(super) fn find(
         return Ok(used);
     }
     if let Some(path) = &options.key_file {
-        match path == Path::new("-") {
-            true => used.add_open(io::stdin(), Use::Key),
-            false => used.add(path, Use::Key),
+        if path == Path::new("-") {
+            used.add_open(io::stdin(), Use::Key);
+        } else {
+            used.add(path, Use::Key);
         }
     }
     for path in &options.components {

@@ -288,9 +288,10 @@ impl Watched {
         locked(&self.shares)
             .iter_mut()
             .for_each(|share| share.look(&look));
-        let more = match self.is_finishing.load(Ordering::Relaxed) {
-            true => limit,
-            false => Duration::ZERO,
+        let more = if self.is_finishing.load(Ordering::Relaxed) {
+            limit
+        } else {
+            Duration::ZERO
         };
         signals::end_if_late(PATIENCE_OF_STOP + more);
     }
@@ -309,9 +310,10 @@ impl Watched {
 
 /// How long a server may take for an answer now.
 pub(super) fn limit_of_answer(limit: Duration) -> Duration {
-    match Interrupt::if_polled().asked() {
-        true => limit.min(PATIENCE_OF_STOP),
-        false => limit,
+    if Interrupt::if_polled().asked() {
+        limit.min(PATIENCE_OF_STOP)
+    } else {
+        limit
     }
 }
 

@@ -171,9 +171,10 @@ fn open(place: &Path, owner: u32) -> io::Result<Candidate> {
 /// The beginning of the names of an image's logs in [`ELSEWHERE`]: the image's number. Logs of
 /// version 1 have nothing else.
 fn prefix(found: &Metadata) -> String {
-    let (major, minor) = match found.file_type().is_block_device() {
-        true => (0, found.rdev()),
-        false => (found.dev(), found.ino()),
+    let (major, minor) = if found.file_type().is_block_device() {
+        (0, found.rdev())
+    } else {
+        (found.dev(), found.ino())
     };
     format!(".outboard-{major:x}-{minor:x}")
 }
@@ -205,20 +206,22 @@ impl Subject {
     pub fn of(image: &Path) -> io::Result<Self> {
         let path = image.canonicalize()?;
         let found = std::fs::metadata(&path)?;
-        let mark = match found.is_file() {
-            true => Tree::host()
+        let mark = if found.is_file() {
+            Tree::host()
                 .open_fd(&path, libc::O_RDONLY | libc::O_NONBLOCK, 0)
-                .map_or(UndoMark::Unknown, |file| UndoMark::of(&file)),
-            false => UndoMark::Unknown,
+                .map_or(UndoMark::Unknown, |file| UndoMark::of(&file))
+        } else {
+            UndoMark::Unknown
         };
         Ok(Self { path, found, mark })
     }
 
     /// The inode's number, or the block device's.
     pub fn number(&self) -> u64 {
-        match self.found.file_type().is_block_device() {
-            true => self.found.rdev(),
-            false => self.found.ino(),
+        if self.found.file_type().is_block_device() {
+            self.found.rdev()
+        } else {
+            self.found.ino()
         }
     }
 
@@ -399,9 +402,10 @@ impl Subject {
     }
 
     fn judge(&self, log: UndoLogFile) -> FoundLog {
-        match log.path == self.beside() {
-            true => self.judge_beside(log),
-            false => self.judge_elsewhere(log),
+        if log.path == self.beside() {
+            self.judge_beside(log)
+        } else {
+            self.judge_elsewhere(log)
         }
     }
 

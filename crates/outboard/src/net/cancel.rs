@@ -145,9 +145,12 @@ impl Canceller {
 
 /// Makes a call that may block, so that the thread's cancellers can end it.
 pub(crate) fn blocking<T>(system: &System, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let active = ACTIVE.with_borrow(|active| match active.is_empty() {
-        true => None,
-        false => Some(active.clone()),
+    let active = ACTIVE.with_borrow(|active| {
+        if active.is_empty() {
+            None
+        } else {
+            Some(active.clone())
+        }
     });
     match (active, system) {
         (Some(active), System::Kernel(instance)) => cancellable(&active, system, instance, call),
@@ -166,9 +169,10 @@ fn cancellable<T>(
         .iter()
         .take_while(|canceller| canceller.enter(instance, thread).is_ok())
         .count();
-    let result = match entered == active.len() {
-        true => call(),
-        false => Err(cancelled()),
+    let result = if entered == active.len() {
+        call()
+    } else {
+        Err(cancelled())
     };
     let left = active[..entered].iter();
     let interrupts = left
@@ -181,9 +185,10 @@ fn cancellable<T>(
         (_, true) => drop(system.sleep(MERGED_LIMIT)),
         (_, false) => drop(system.sleep(INTERRUPT_LIMIT)),
     }
-    match interrupts > 0 && is_interrupted {
-        true => Err(cancelled()),
-        false => result,
+    if interrupts > 0 && is_interrupted {
+        Err(cancelled())
+    } else {
+        result
     }
 }
 

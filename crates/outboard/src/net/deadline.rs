@@ -31,9 +31,10 @@ impl<'a> UntilDeadline<'a> {
     /// The rest of the time, which is never zero.
     fn rest(&self) -> io::Result<Option<Duration>> {
         let rest = self.deadline.saturating_duration_since(Instant::now());
-        match rest.is_zero() {
-            true => Err(timed_out()),
-            false => Ok(Some(rest)),
+        if rest.is_zero() {
+            Err(timed_out())
+        } else {
+            Ok(Some(rest))
         }
     }
 }

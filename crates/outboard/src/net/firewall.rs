@@ -239,9 +239,10 @@ impl FirewallRule {
             return refused("a rule with ports needs tcp or udp");
         }
         let [v4, v6] = [false, true].map(|family| self.families().any(|found| found == family));
-        match v4 && v6 {
-            true => refused("a rule is for IPv4 or for IPv6: write one for each"),
-            false => Ok(()),
+        if v4 && v6 {
+            refused("a rule is for IPv4 or for IPv6: write one for each")
+        } else {
+            Ok(())
         }
     }
 }

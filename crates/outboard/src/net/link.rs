@@ -184,9 +184,10 @@ impl Net {
     /// Lets the kernel merge packets for an interface (TSO, GSO, GRO), or not. Without it, each
     /// packet passes a queue by itself: the loss of [`Net::set_netem`] is then that of a cable.
     pub fn set_merging(&self, name: &str, merges: bool) -> io::Result<()> {
-        let (packets, bytes) = match merges {
-            true => (u32::from(u16::MAX), 65536),
-            false => (1, 1),
+        let (packets, bytes) = if merges {
+            (u32::from(u16::MAX), 65536)
+        } else {
+            (1, 1)
         };
         self.change_link(format_args!("set the merging of"), name, |message| {
             message.attributes.extend([

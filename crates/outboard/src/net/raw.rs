@@ -36,9 +36,10 @@ impl RawSocket {
 impl Net {
     /// A socket for ICMP, that is, ICMPv6 if `is_v6`.
     pub fn icmp_socket(&self, is_v6: bool) -> io::Result<RawSocket> {
-        let (family, protocol) = match is_v6 {
-            true => (libc::AF_INET6, libc::IPPROTO_ICMPV6),
-            false => (libc::AF_INET, libc::IPPROTO_ICMP),
+        let (family, protocol) = if is_v6 {
+            (libc::AF_INET6, libc::IPPROTO_ICMPV6)
+        } else {
+            (libc::AF_INET, libc::IPPROTO_ICMP)
         };
         self.socket(family, libc::SOCK_RAW, protocol).map(RawSocket)
     }

@@ -132,9 +132,10 @@ pub struct Neighbour {
 }
 
 fn everything(is_v6: bool) -> Prefix {
-    let address = match is_v6 {
-        true => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-        false => Ipv4Addr::UNSPECIFIED.into(),
+    let address = if is_v6 {
+        IpAddr::from(Ipv6Addr::UNSPECIFIED)
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
     };
     Prefix::new(address, 0).expect("no bit is not too many")
 }

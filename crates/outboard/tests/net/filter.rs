@@ -38,9 +38,10 @@ fn answers(net: &Net, to: &str) -> io::Result<bool> {
     let to: IpAddr = to.parse().unwrap();
     let socket = net.icmp_socket(to.is_ipv6())?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    let (packet, reply, header) = match to.is_ipv6() {
-        true => ([128, 0, 0, 0, 0, 7, 0, 1], 129, 0),
-        false => ([8, 0, 0xf7, 0xf7, 0, 7, 0, 1], 0, 20),
+    let (packet, reply, header) = if to.is_ipv6() {
+        ([128, 0, 0, 0, 0, 7, 0, 1], 129, 0)
+    } else {
+        ([8, 0, 0xf7, 0xf7, 0, 7, 0, 1], 0, 20)
     };
     socket.send_to(&packet, to)?;
     let mut buffer = [0; 256];

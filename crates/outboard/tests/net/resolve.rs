@@ -95,13 +95,15 @@ fn servers_answer() -> io::Result<()> {
     let net = net()?;
     configure(&net, "nameserver 127.0.0.1\nsearch lan\n")?;
     let answer = |query: &[u8]| {
-        let addresses: &[[u8; 4]] = match is_v4(query) {
-            true => &[[10, 0, 0, 1], [10, 0, 0, 2]],
-            false => &[],
+        let addresses: &[[u8; 4]] = if is_v4(query) {
+            &[[10, 0, 0, 1], [10, 0, 0, 2]]
+        } else {
+            &[]
         };
-        match query[13..].starts_with(b"none") {
-            true => vec![reply(query, 0, 3, &[])],
-            false => vec![reply(query, 0, 0, addresses)],
+        if query[13..].starts_with(b"none") {
+            vec![reply(query, 0, 3, &[])]
+        } else {
+            vec![reply(query, 0, 0, addresses)]
         }
     };
     with_server(&net, answer, || {

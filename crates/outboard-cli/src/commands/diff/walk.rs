@@ -114,9 +114,10 @@ impl Comparer<'_> {
             let Entry {
                 directory, name, ..
             } = &entries[index];
-            let file = match name.is_empty() {
-                true => PathFd::new(directory.duplicate()?)?,
-                false => directory.open_path_at(name)?,
+            let file = if name.is_empty() {
+                PathFd::new(directory.duplicate()?)?
+            } else {
+                directory.open_path_at(name)?
             };
             Ok((file.stat()?, file))
         }) else {
@@ -205,12 +206,15 @@ impl Comparer<'_> {
         let lists = both(self.comparison, path, |index| attribute_names(files[index]));
         let Some([left, right]) = lists else { return };
         for name in left.union(&right) {
-            let get = |index: usize| match [&left, &right][index].contains(name) {
-                true => files[index].xattr(name).map(Some).map_err(|error| {
-                    let why = reason(&error);
-                    explained(error, format!("{}: {why}", escaped(name.to_bytes())))
-                }),
-                false => Ok(None),
+            let get = |index: usize| {
+                if [&left, &right][index].contains(name) {
+                    files[index].xattr(name).map(Some).map_err(|error| {
+                        let why = reason(&error);
+                        explained(error, format!("{}: {why}", escaped(name.to_bytes())))
+                    })
+                } else {
+                    Ok(None)
+                }
             };
             let Some(values) = both(self.comparison, path, get) else {
                 continue;

@@ -293,9 +293,10 @@ impl<'a, 'o> Visit<'a, 'o> {
 
     /// Where a link leads.
     fn target(&self, stat: &libc::stat) -> Option<CString> {
-        match is_link(stat) {
-            true => self.entry.directory.read_link_at(self.entry.name).ok(),
-            false => None,
+        if is_link(stat) {
+            self.entry.directory.read_link_at(self.entry.name).ok()
+        } else {
+            None
         }
     }
 
@@ -335,9 +336,10 @@ impl<'a, 'o> Visit<'a, 'o> {
             // The place where the walk began, not by a name of its own.
             return true;
         }
-        let flags = match entry.is_directory() {
-            true => libc::AT_REMOVEDIR,
-            false => 0,
+        let flags = if entry.is_directory() {
+            libc::AT_REMOVEDIR
+        } else {
+            0
         };
         match entry.directory.unlink_at(entry.name, flags) {
             Ok(()) => true,

@@ -146,9 +146,10 @@ impl<'a> Parser<'a> {
             inverted = !inverted;
         }
         let expression = self.primary()?;
-        Ok(match inverted {
-            true => Expression::Not(Box::new(expression)),
-            false => expression,
+        Ok(if inverted {
+            Expression::Not(Box::new(expression))
+        } else {
+            expression
         })
     }
 

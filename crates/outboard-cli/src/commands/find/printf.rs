@@ -90,9 +90,10 @@ impl PrintfFormat {
                         b' '
                     };
                     let gap = std::iter::repeat_n(fill, gap);
-                    match left {
-                        true => line.extend(value.into_iter().chain(gap)),
-                        false => line.extend(gap.chain(value)),
+                    if *left {
+                        line.extend(value.into_iter().chain(gap));
+                    } else {
+                        line.extend(gap.chain(value));
                     }
                 }
             }

@@ -87,12 +87,11 @@ pub(super) fn check_made(
         size_text(wanted)
     );
     // The rest of a partition may stay unused, and the tool's own options may ask for that.
-    match options.size.is_some() && options.options.is_empty() {
-        true => Err(Error::Failed(text)),
-        false => {
-            warn(format!("warning: {text}"));
-            Ok(())
-        }
+    if options.size.is_some() && options.options.is_empty() {
+        Err(Error::Failed(text))
+    } else {
+        warn(format!("warning: {text}"));
+        Ok(())
     }
 }
 

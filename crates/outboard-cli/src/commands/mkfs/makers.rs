@@ -464,9 +464,10 @@ impl FileSystemMaker {
             return Vec::new();
         };
         let by_user = |word: &OsString| word.as_bytes().starts_with(words[0].as_bytes());
-        match size == FILE_SECTOR || options.iter().any(by_user) {
-            true => Vec::new(),
-            false => said(words, &size.to_string()),
+        if size == FILE_SECTOR || options.iter().any(by_user) {
+            Vec::new()
+        } else {
+            said(words, &size.to_string())
         }
     }
 

@@ -95,9 +95,10 @@ impl<'a> Making<'a> {
             }
             _ => {}
         }
-        let time = match options.reproducible {
-            true => Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY)),
-            false => None,
+        let time = if options.reproducible {
+            Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY))
+        } else {
+            None
         };
         let owner = match (&options.owner, &source) {
             (Some(text), Some(source)) => Some(Owner::find_below(text.as_bytes(), source.path())?),
@@ -242,9 +243,10 @@ impl<'a> Making<'a> {
         wish: Wish,
     ) -> Result<Copied> {
         let made = self.make_as_wished(session, scratch, wish);
-        match self.tell_remarks() {
-            true => made,
-            false => made.map(|_| Copied::Some),
+        if self.tell_remarks() {
+            made
+        } else {
+            made.map(|_| Copied::Some)
         }
     }
 
@@ -301,13 +303,14 @@ impl<'a> Making<'a> {
             return Ok(String::new());
         };
         let content = source.content(session, Storing::by(self.maker), &self.images(scratch))?;
-        Ok(match content.bytes < size / 2 {
-            true => format!(
+        Ok(if content.bytes < size / 2 {
+            format!(
                 "; its bytes would fit, but it has {} files, which need as many inodes: -- {}",
                 content.files,
                 ext::words_for_inodes(content.files).join(" ")
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         })
     }
 
@@ -327,9 +330,10 @@ impl<'a> Making<'a> {
             Some(source) => source.content(session, storing, &self.images(scratch))?,
             None => TreeSize::default(),
         };
-        let words = match self.maker.is_ext() {
-            true => ext::words_to_fit(content.files),
-            false => Vec::new(),
+        let words = if self.maker.is_ext() {
+            ext::words_to_fit(content.files)
+        } else {
+            Vec::new()
         };
         let mut size = content.room(self.maker.least);
         for _ in 0..TRIES {

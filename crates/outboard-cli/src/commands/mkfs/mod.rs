@@ -127,9 +127,10 @@ impl ContentSource {
         let operand = || path.as_os_str().as_bytes().to_vec();
         let failed = |error: io::Error| Error::of_file("cannot use", operand(), &error);
         let metadata = std::fs::metadata(path).map_err(failed)?;
-        match metadata.is_dir() {
-            true => Ok(Self::Directory(path.to_path_buf())),
-            false => SourceArchive::find(path).map(Self::Tar).map_err(failed),
+        if metadata.is_dir() {
+            Ok(Self::Directory(path.to_path_buf()))
+        } else {
+            SourceArchive::find(path).map(Self::Tar).map_err(failed)
         }
     }
 

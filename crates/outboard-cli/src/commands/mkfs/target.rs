@@ -67,9 +67,10 @@ impl ImageTarget {
     pub(super) fn scratch(&self) -> Result<Scratch> {
         let path = self.path();
         let device = std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
-        match device {
-            true => Scratch::temporary(),
-            false => Scratch::beside(path, 0),
+        if device {
+            Scratch::temporary()
+        } else {
+            Scratch::beside(path, 0)
         }
     }
 }

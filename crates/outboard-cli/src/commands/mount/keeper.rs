@@ -108,12 +108,13 @@ impl Voice {
     }
 
     fn tell(&self, message: &str) {
-        match self.is_alone() {
-            true => self.line(&format!(
+        if self.is_alone() {
+            self.line(&format!(
                 "outboard: {}",
                 outboard_error::format::message(message)
-            )),
-            false => warn(message),
+            ));
+        } else {
+            warn(message);
         }
     }
 

@@ -128,9 +128,10 @@ pub fn run(mount: &MountArgs, session: &mut Session) -> Result<()> {
     }
     plan.check(session)?;
     ending::wait(&plan.image.file, !plan.options.read_only);
-    let done = match mount.foreground {
-        true => keeper::run(&plan, false),
-        false => keeper::start(&plan),
+    let done = if mount.foreground {
+        keeper::run(&plan, false)
+    } else {
+        keeper::start(&plan)
     };
     // The server has read the key by now. A keeper that restarts the server passes the key again.
     if let Some(key) = plan

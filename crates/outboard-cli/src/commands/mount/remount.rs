@@ -70,9 +70,10 @@ pub fn run(plan: &Plan, lists: &[String]) -> Result<()> {
         Some(error) => Error::failed(what, &error),
         None => Error::Usage(format!("{shown}: no name of a directory")),
     })?;
-    match plan.options.read_only {
-        true => umount::write_all(&directory),
-        false => Ok(()),
+    if plan.options.read_only {
+        umount::write_all(&directory)
+    } else {
+        Ok(())
     }
 }
 

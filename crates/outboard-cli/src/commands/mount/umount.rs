@@ -42,9 +42,12 @@ pub fn run(options: &UmountArgs) -> Result<()> {
     };
     let removed = mounted.is_writable() && has_removed_image(&mounted);
     let written = write_all(&directory);
-    let ended = host_mounts::unmount(&directory, options.lazy).and_then(|()| match options.lazy {
-        true => Ok(()),
-        false => wait(&mounted.source),
+    let ended = host_mounts::unmount(&directory, options.lazy).and_then(|()| {
+        if options.lazy {
+            Ok(())
+        } else {
+            wait(&mounted.source)
+        }
     });
     match (written, ended) {
         (Err(lost), Err(error)) => {

@@ -211,9 +211,10 @@ impl NewPartition {
             }
         }
         if self.boot {
-            line.push_str(match gpt {
-                true => ", attrs=\"LegacyBIOSBootable\"",
-                false => ", bootable",
+            line.push_str(if gpt {
+                ", attrs=\"LegacyBIOSBootable\""
+            } else {
+                ", bootable"
             });
         }
         line.push('\n');
@@ -333,17 +334,19 @@ fn create(options: &Create, path: &Path, shown: &str, session: &mut Session) -> 
 
 fn script(options: &Create, sector: u64) -> Result<String> {
     let gpt = options.table == PartitionKind::Gpt;
-    let mut script = match gpt {
-        true => "label: gpt\n".to_owned(),
-        false => "label: dos\n".to_owned(),
+    let mut script = if gpt {
+        "label: gpt\n".to_owned()
+    } else {
+        "label: dos\n".to_owned()
     };
     let words = format!("{:?} {:?}", options.size, options.partitions);
     if options.reproducible {
         let id = uuid::from_name(&words);
         // Writing to a string cannot fail.
-        let _ = match gpt {
-            true => writeln!(script, "label-id: {id}"),
-            false => writeln!(script, "label-id: 0x{}", &id[..8]),
+        let _ = if gpt {
+            writeln!(script, "label-id: {id}")
+        } else {
+            writeln!(script, "label-id: 0x{}", &id[..8])
         };
     }
     for (index, partition) in options.partitions.iter().enumerate() {

@@ -148,9 +148,10 @@ impl Slot {
 
     /// The room behind the last partition: a GPT has its second copy at the end.
     fn spare(&self) -> u64 {
-        match self.is_gpt() {
-            true => MEGABYTE,
-            false => 0,
+        if self.is_gpt() {
+            MEGABYTE
+        } else {
+            0
         }
     }
 
@@ -208,21 +209,23 @@ impl Slot {
         on_disk(session, path, true, |disk| {
             let sectors = size / self.sector;
             sfdisk::set_size(&settings, disk, self.number, sectors, &shown)?;
-            match cut && self.is_gpt() {
+            if cut && self.is_gpt() {
                 // The copy comes before the image is cut, and then to the new end.
-                true => sfdisk::move_copy_to_partitions(&settings, disk, &shown),
-                false => Ok(()),
+                sfdisk::move_copy_to_partitions(&settings, disk, &shown)
+            } else {
+                Ok(())
             }
         })?;
         if !cut {
             return Ok(());
         }
         set_image_size(session, path, whole)?;
-        match self.is_gpt() {
-            true => on_disk(session, path, true, |disk| {
+        if self.is_gpt() {
+            on_disk(session, path, true, |disk| {
                 sfdisk::move_copy_to_end(&settings, disk, &shown)
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 

@@ -45,18 +45,20 @@ impl Header {
     fn set_owner(&self, found: &VisitedFile) -> io::Result<()> {
         let owner = self.owner.unwrap_or(found.stat.st_uid);
         let group = self.group.unwrap_or(found.stat.st_gid);
-        match (owner, group) == (found.stat.st_uid, found.stat.st_gid) {
-            true => Ok(()),
-            false => found.file.set_owner(owner, group),
+        if (owner, group) == (found.stat.st_uid, found.stat.st_gid) {
+            Ok(())
+        } else {
+            found.file.set_owner(owner, group)
         }
     }
 
     fn set_special(&self, found: &VisitedFile) -> io::Result<()> {
         let special = self.special.unwrap_or(0);
         let mode = found.file.stat()?.st_mode & 0o7777;
-        match mode & 0o7000 == special {
-            true => Ok(()),
-            false => found.file.set_mode(mode & 0o777 | special),
+        if mode & 0o7000 == special {
+            Ok(())
+        } else {
+            found.file.set_mode(mode & 0o777 | special)
         }
     }
 }

@@ -136,9 +136,10 @@ pub fn grammar(here: &Here) -> Command {
             let default = about_here && argument.is_required_set();
             let parser = OsStringValueParser::new().map(move |word: OsString| here.operand(&word));
             let argument = argument.value_parser(parser);
-            match default {
-                true => argument.required(false).default_value("."),
-                false => argument,
+            if default {
+                argument.required(false).default_value(".")
+            } else {
+                argument
             }
         })
     })

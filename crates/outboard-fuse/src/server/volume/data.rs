@@ -59,9 +59,12 @@ impl ServedVolume {
     /// host shows, with a hole at its end. If there is no space, or the file system has no holes,
     /// the host gets the file's real size once the file is closed.
     pub(super) fn settle(&self, id: u64, fd: &Fd, end: u64) {
-        let grow = || match fd.stat()?.st_size.unsigned_abs() < end {
-            true => fd.truncate(end),
-            false => Ok(()),
+        let grow = || {
+            if fd.stat()?.st_size.unsigned_abs() < end {
+                fd.truncate(end)
+            } else {
+                Ok(())
+            }
         };
         if grow().is_err() {
             self.nodes.misjudge(id);
@@ -230,9 +233,10 @@ impl ServedVolume {
     /// Writes a file to stable storage.
     pub fn sync(&self, file: u64, data_only: bool) -> io::Result<()> {
         let file = self.files.get(file)?;
-        match data_only {
-            true => file.fd.sync_data(),
-            false => file.fd.sync(),
+        if data_only {
+            file.fd.sync_data()
+        } else {
+            file.fd.sync()
         }
     }
 

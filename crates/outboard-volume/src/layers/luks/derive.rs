@@ -137,9 +137,10 @@ pub fn area_key(slot: &KeySlot, passphrase: &[u8], budget: &mut Budget) -> Attem
             lanes,
             salt,
         } => {
-            let algorithm = match id {
-                true => Algorithm::Argon2id,
-                false => Algorithm::Argon2i,
+            let algorithm = if *id {
+                Algorithm::Argon2id
+            } else {
+                Algorithm::Argon2i
             };
             let parameters = (*time, *memory, *lanes);
             argon2(passphrase, algorithm, parameters, salt, size, budget)

@@ -158,9 +158,10 @@ impl LuksVolume {
         if u64::from(segment.sector_size) != SECTOR {
             options.push(format!("sector_size:{}", segment.sector_size));
         }
-        match options.is_empty() {
-            true => String::new(),
-            false => format!(" {} {}", options.len(), options.join(" ")),
+        if options.is_empty() {
+            String::new()
+        } else {
+            format!(" {} {}", options.len(), options.join(" "))
         }
     }
 

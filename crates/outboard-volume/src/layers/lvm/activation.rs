@@ -390,9 +390,10 @@ impl<'a> Activation<'a> {
         if missing.len() > spare_devices(raid) {
             return Err(self.missing(first));
         }
-        match self.read_only {
-            true => Ok(()),
-            false => Err(format!("{} (or {})", self.missing(first), Hint::ReadOnly)),
+        if self.read_only {
+            Ok(())
+        } else {
+            Err(format!("{} (or {})", self.missing(first), Hint::ReadOnly))
         }
     }
 
