@@ -2,7 +2,7 @@
 //! `outboard cat`.
 
 use crate::commands::image_place;
-use crate::commands::operands::{encrypted_image, expand_places, volume_operand};
+use crate::commands::operands::{encrypted_image, expand_places, image_operand, volume_operand};
 use crate::output::check_open;
 use clap::Args;
 use outboard::Fd;
@@ -63,8 +63,8 @@ enum CatSource {
 fn find_sources(options: &CatArgs, session: &mut Session) -> Result<Vec<CatSource>> {
     let mut understand = |operand: &OsStr| match volume_operand(operand) {
         Some(name) => Ok(CatSource::Volume(name)),
-        None => match encrypted_image(session, operand)? {
-            Some(name) => Ok(CatSource::Volume(name)),
+        None => match image_operand(operand) {
+            Some(name) => encrypted(session, operand, name),
             None => image_place(operand).map(CatSource::Place),
         },
     };
@@ -81,6 +81,15 @@ fn find_sources(options: &CatArgs, session: &mut Session) -> Result<Vec<CatSourc
         }
     }
     Ok(sources)
+}
+
+/// The bytes of an image that is one encrypted volume. Of another image there are none without a
+/// path.
+fn encrypted(session: &mut Session, operand: &OsStr, name: ImageName) -> Result<CatSource> {
+    match encrypted_image(session, name)? {
+        Some(name) => Ok(CatSource::Volume(name)),
+        None => image_place(operand).map(CatSource::Place),
+    }
 }
 
 fn volume(session: &mut Session, name: &ImageName) -> Result<()> {

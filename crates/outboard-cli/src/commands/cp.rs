@@ -16,6 +16,7 @@ use outboard_transfer::report::NamePrinter;
 use outboard_transfer::volume_bytes::{self, End};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -74,20 +75,48 @@ pub struct CpArgs {
     /// alone
     #[arg(long)]
     pub force: bool,
+    #[arg(skip)]
+    request: OnceCell<CpRequest>,
+}
+
+/// The meaning of the operands. They are parsed once: a file that appears later does not change it.
+#[derive(Debug, PartialEq, Eq)]
+enum CpRequest {
+    /// The bytes of a volume.
+    Bytes([End; 2]),
+    Files {
+        /// The sources, and last the destination.
+        places: Vec<Place>,
+        /// Two paths of the host, which cp refuses unless the first one is an encrypted image.
+        host_pair: Option<(ImageName, End)>,
+    },
 }
 
 impl CpArgs {
+    fn request(&self) -> &CpRequest {
+        self.request.get_or_init(|| match self.ends() {
+            Some(ends) => CpRequest::Bytes(ends),
+            None => {
+                let operands = self.places.iter();
+                let places: Vec<Place> = operands.map(|operand| Place::find(operand)).collect();
+                let host_pair = self.host_pair(&places);
+                CpRequest::Files { places, host_pair }
+            }
+        })
+    }
+
     pub fn host_access(&self) -> HostAccess {
-        if let Some(ends) = self.ends() {
-            return access_to(&ends);
-        }
+        let (places, host_pair) = match self.request() {
+            CpRequest::Bytes(ends) => return access_to(ends),
+            CpRequest::Files { places, host_pair } => (places, host_pair),
+        };
         let mut access = HostAccess::default();
-        if let Some((source, _)) = self.host_pair() {
-            access.add(uses_image(&ImageName::find(source), false));
+        if let Some((name, _)) = host_pair {
+            access.add(uses_image(name, false));
         }
-        for (index, operand) in self.places.iter().enumerate() {
-            let last = index + 1 == self.places.len();
-            access.add(uses(&Place::find(operand), last));
+        for (index, place) in places.iter().enumerate() {
+            let last = index + 1 == places.len();
+            access.add(uses(place, last));
         }
         access.keeps_attributes = self.archive || self.preserve || self.chown.is_some();
         access.makes_nodes = (self.recursive || self.archive) && !access.writes.is_empty();
@@ -114,14 +143,14 @@ impl CpArgs {
         ends.iter().any(is_volume).then_some(ends)
     }
 
-    /// Two paths of the host, which cp refuses unless the first one is an encrypted image.
-    fn host_pair(&self) -> Option<(&OsString, End)> {
-        let [source, target] = self.places.as_slice() else {
-            return None;
-        };
-        let is_host = |operand: &OsString| matches!(Place::find(operand), Place::Host(_));
-        let is_pair = !self.force && is_host(source) && is_host(target);
-        is_pair.then(|| (source, End::of_host(target)))
+    fn host_pair(&self, places: &[Place]) -> Option<(ImageName, End)> {
+        match places {
+            [Place::Host(source), Place::Host(target)] if !self.force => Some((
+                ImageName::find(source.as_os_str()),
+                End::of_host(target.as_os_str()),
+            )),
+            _ => None,
+        }
     }
 
     /// Whether there are options that are about files.
@@ -203,19 +232,17 @@ fn copy_volume(
 }
 
 pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Result<()> {
-    if let Some(ends) = options.ends() {
-        return copy_volume(options, session, &ends, output);
-    }
-    if let Some((source, target)) = options.host_pair() {
-        if let Some(name) = encrypted_image(session, source)? {
-            return copy_volume(options, session, &[End::Volume(name), target], output);
+    let (places, host_pair) = match options.request() {
+        CpRequest::Bytes(ends) => return copy_volume(options, session, ends, output),
+        CpRequest::Files { places, host_pair } => (places, host_pair),
+    };
+    if let Some((source, target)) = host_pair {
+        if let Some(name) = encrypted_image(session, source.clone())? {
+            let ends = [End::Volume(name), target.clone()];
+            return copy_volume(options, session, &ends, output);
         }
     }
-    let mut places: Vec<Place> = options
-        .places
-        .iter()
-        .map(|operand| Place::find(operand))
-        .collect();
+    let mut places = places.clone();
     let destination = places
         .pop()
         .ok_or_else(|| Error::Usage("cp needs a source and a destination".to_owned()))?;
@@ -276,4 +303,32 @@ fn check_operands(sources: &[Place], destination: &Place) -> Result<()> {
          host to the host)",
         likely_place(destination.path().as_os_str())
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+    use std::fs;
+
+    #[test]
+    fn operands_keep_their_meaning() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().display();
+        let source = format!("{top}/a:/x");
+        let words = ["cp", &source, &format!("{top}/b.img:/")];
+        let grammar = CpArgs::augment_args(clap::Command::new("cp"));
+        let matches = grammar.try_get_matches_from(words).unwrap();
+        let options = CpArgs::from_arg_matches(&matches).unwrap();
+        let access = options.host_access();
+        fs::create_dir(format!("{top}/a:")).unwrap();
+        fs::write(&source, "").unwrap();
+        let found = Place::find(OsStr::new(&source));
+        assert!(matches!(found, Place::Host(_)), "{found:?}");
+        let CpRequest::Files { places, .. } = options.request() else {
+            panic!("no operand is a volume");
+        };
+        assert!(matches!(places[0], Place::Image(..)), "{places:?}");
+        assert_eq!(options.host_access(), access);
+    }
 }

@@ -335,7 +335,7 @@ commands! {
     }
     "mv" Mv(mv::MvArgs) small {
         uses: WITH_WILDCARDS,
-        access: |options| writes_images(&options.places),
+        access: mv::MvArgs::host_access,
         run: mv::run,
     }
     "rm" Rm(rm::RmArgs) small {
@@ -568,13 +568,17 @@ fn uses_image(name: &ImageName, write: bool) -> HostAccess {
 fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool) -> HostAccess {
     let mut access = HostAccess::default();
     for operand in operands {
-        let name = match Place::find(operand) {
-            Place::Image(name, _) => name,
-            Place::Host(_) => ImageName::find(operand),
-        };
-        access.images.push((name.file, write));
+        access.add(uses_image_of(&Place::find(operand), write));
     }
     access
+}
+
+/// The access of a command that takes a place in an image, or an image by its own name.
+fn uses_image_of(place: &Place, write: bool) -> HostAccess {
+    match place {
+        Place::Image(name, _) => uses_image(name, write),
+        Place::Host(path) => uses_image(&ImageName::find(path.as_os_str()), write),
+    }
 }
 
 /// The access of a command that only reads in images. Operands: places in them, or their own names.
@@ -607,16 +611,21 @@ fn outside_of_the_sandbox() -> HostAccess {
 
 /// An operand that must be in an image.
 fn image_place(operand: &OsStr) -> Result<Place> {
-    match Place::find(operand) {
+    in_image(&Place::find(operand))
+}
+
+/// Refuses a path of the host.
+fn in_image(place: &Place) -> Result<Place> {
+    match place {
         Place::Host(path) => {
-            check_file_name(&path)?;
+            check_file_name(path)?;
             Err(Error::Usage(format!(
                 "{} is not a place in an image: write IMAGE:/PATH, as in {}",
                 path.display(),
-                likely_place(operand)
+                likely_place(path.as_os_str())
             )))
         }
-        place => Ok(place),
+        place => Ok(place.clone()),
     }
 }
 

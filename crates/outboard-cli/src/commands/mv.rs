@@ -6,10 +6,12 @@
 use crate::commands::operands::{expand_places, made_names};
 use crate::commands::progress;
 use crate::commands::rm::remove_tree;
+use crate::commands::uses_image_of;
 use clap::Args;
 use outboard::{Fd, Tree};
 use outboard_error::{Error, ErrorKind, Failure, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
 use outboard_transfer::cp;
 use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::made::{Claim, MadeNames, Origin};
@@ -18,6 +20,7 @@ use outboard_transfer::operand::{
 };
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
+use std::cell::OnceCell;
 use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -41,10 +44,28 @@ pub struct MvArgs {
     /// Do not replace files that exist
     #[arg(short, long)]
     pub no_clobber: bool,
+    /// Parsed once: a file that appears later does not change their meaning.
+    #[arg(skip)]
+    parsed: OnceCell<Vec<Place>>,
+}
+
+impl MvArgs {
+    fn parsed(&self) -> &[Place] {
+        let parse = || self.places.iter().map(|operand| Place::find(operand));
+        self.parsed.get_or_init(|| parse().collect())
+    }
+
+    pub fn host_access(&self) -> HostAccess {
+        let mut access = HostAccess::default();
+        for place in self.parsed() {
+            access.add(uses_image_of(place, true));
+        }
+        access
+    }
 }
 
 pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
-    let places = options.places.iter().map(movable);
+    let places = options.parsed().iter().map(movable);
     let mut sources = places.collect::<Result<Vec<Place>>>()?;
     let destination = sources
         .pop()
@@ -75,14 +96,14 @@ pub fn run(options: &MvArgs, session: &mut Session) -> Result<()> {
     failures.finish()
 }
 
-fn movable(operand: &OsString) -> Result<Place> {
-    match Place::find(operand) {
+fn movable(place: &Place) -> Result<Place> {
+    match place {
         Place::Host(path) => Err(Error::Usage(format!(
             "{} is a file of the host, which mv does not move from or to: copy with outboard cp \
              -a, and then remove what is no longer needed",
             path.display()
         ))),
-        place => Ok(place),
+        place => Ok(place.clone()),
     }
 }
 

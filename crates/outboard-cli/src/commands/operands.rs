@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The image or volume that an operand names without a path in it, as in disk.img or disk.img@2. A
 /// number after the `@` is that of a partition also where the image is missing.
-fn image_operand(operand: &OsStr) -> Option<ImageName> {
+pub fn image_operand(operand: &OsStr) -> Option<ImageName> {
     let Place::Host(_) = Place::find(operand) else {
         return None;
     };
@@ -44,12 +44,12 @@ pub fn volume_operand(operand: &OsStr) -> Option<ImageName> {
     image_operand(operand).filter(is_volume)
 }
 
-/// The image that an operand names, if all of it is one encrypted volume: then its bytes are the
-/// volume's contents. An error without a key: the encrypted bytes are those of the file.
-pub fn encrypted_image(session: &mut Session, operand: &OsStr) -> Result<Option<ImageName>> {
-    let Some(name) = image_operand(operand).filter(|name| name.partition.is_none()) else {
+/// The image of an operand, if all of it is one encrypted volume: then its bytes are the volume's
+/// contents. An error without a key: the encrypted bytes are those of the file.
+pub fn encrypted_image(session: &mut Session, name: ImageName) -> Result<Option<ImageName>> {
+    if name.partition.is_some() || !is_image_file(&name.file) {
         return Ok(None);
-    };
+    }
     let Ok(image) = session.image(&name.file) else {
         // The caller's error, that it is no place, is the nearer one.
         return Ok(None);

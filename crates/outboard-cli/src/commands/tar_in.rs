@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-in`.
 
-use crate::commands::{check_file_name, image_place, progress, writes_images};
+use crate::commands::{check_file_name, in_image, progress, uses_image_of};
 use clap::Args;
 use outboard_error::Result;
 use outboard_sandbox::HostAccess;
@@ -10,6 +10,7 @@ use outboard_transfer::tar::input::{unpack, ArchiveInput, NAMES};
 use outboard_transfer::tar::{find_owner, Options, Selection};
 use outboard_volume::address::Place;
 use outboard_volume::session::Session;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -61,11 +62,18 @@ pub struct TarInArgs {
     /// Do not replace a symbolic link to a directory with a directory of the archive
     #[arg(long)]
     pub keep_directory_symlink: bool,
+    /// The place, parsed once: a file that appears later does not change its meaning.
+    #[arg(skip)]
+    parsed: OnceCell<Place>,
 }
 
 impl TarInArgs {
+    fn parsed(&self) -> &Place {
+        self.parsed.get_or_init(|| Place::find(&self.place))
+    }
+
     pub fn host_access(&self) -> HostAccess {
-        let mut access = writes_images([&self.place]);
+        let mut access = uses_image_of(self.parsed(), true);
         let files = self.archive().filter(|archive| *archive != "-");
         access.reads.extend(files.map(PathBuf::from));
         access.reads.extend(NAMES.map(PathBuf::from));
@@ -97,7 +105,7 @@ impl TarInArgs {
 }
 
 pub fn run(options: &TarInArgs, session: &mut Session) -> Result<()> {
-    let mut place = image_place(&options.place)?;
+    let mut place = in_image(options.parsed())?;
     if let Some(directory) = &options.directory {
         place = place.below(directory.as_bytes());
     }

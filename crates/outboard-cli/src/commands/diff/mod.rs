@@ -24,7 +24,7 @@ use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Exit codes of diff(1).
 const DIFFERENT: u8 = 1;
@@ -55,6 +55,9 @@ pub struct DiffArgs {
     /// Leave out files of this name, with everything below them
     #[arg(short = 'x', long, value_name = "NAME")]
     pub exclude: Vec<OsString>,
+    /// The trees, parsed once: a file that appears later does not change their meaning.
+    #[arg(skip)]
+    places: OnceLock<[Place; 2]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -123,9 +126,15 @@ impl Comparison<'_> {
 }
 
 impl DiffArgs {
+    fn places(&self) -> &[Place; 2] {
+        let parse = || [Place::find(&self.left), Place::find(&self.right)];
+        self.places.get_or_init(parse)
+    }
+
     pub fn host_access(&self) -> HostAccess {
-        let mut access = uses(&Place::find(&self.left), false);
-        access.add(uses(&Place::find(&self.right), false));
+        let [left, right] = self.places();
+        let mut access = uses(left, false);
+        access.add(uses(right, false));
         access.keeps_attributes = true;
         access
     }
@@ -134,10 +143,9 @@ impl DiffArgs {
 pub fn run(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
-    let places = [Place::find(&options.left), Place::find(&options.right)];
-    let left = session.open(&places[0], false)?;
-    let right = session.open(&places[1], false)?;
-    let [first, second] = places;
+    let [first, second] = options.places().clone();
+    let left = session.open(&first, false)?;
+    let right = session.open(&second, false)?;
     let comparison = Comparison {
         options,
         sides: [side(session, left, first)?, side(session, right, second)?],
