@@ -83,6 +83,27 @@ def test_members_as_gnu(work, archive, image, options, members):
     host.run("e2fsck", "-f", "-n", image)
 
 
+@pytest.mark.parametrize("pattern", [
+    "?a", "é?", "dir/?", "dir/[!a]", "[[:upper:]]*", "[[=é=]]", "di?",
+])
+def test_exclusion_by_characters_as_gnu(work, image, pattern):
+    """A character of UTF-8 is one, and so is a byte that belongs to none. (GNU tar also leaves out
+    what a pattern matches byte by byte: no pattern here does that.)"""
+    os.makedirs(f"{work}/names/dir")
+    for name in ("a", "é", "É", "éa", "\udcff", "\udcffa", "dir/é", "dir/\udcc3"):
+        with open(f"{work}/names/{name}", "wb"):
+            pass
+    good("cp", "-r", f"{work}/names", f"{image}:/")
+    good("tar-out", f"--exclude={pattern}", f"{image}:/names", "-f", f"{work}/own.tar")
+    subprocess.run(["tar", "-c", f"--exclude={pattern}", "-f", f"{work}/gnu.tar", "-C",
+                    f"{work}/names", "."], env={**os.environ, "LC_ALL": "C.UTF-8"}, check=True)
+    names = {}
+    for one in ("own", "gnu"):
+        with tarfile.open(f"{work}/{one}.tar") as packed:
+            names[one] = sorted(member.name for member in packed)
+    assert names["own"] == names["gnu"]
+
+
 def test_members_with_and_without_f(archive, image):
     good("tar-in", f"{image}:/", "-f", archive, "./top")
     with open(archive, "rb") as stream:
