@@ -5,20 +5,21 @@
 mod colors;
 mod commands;
 mod format;
+mod front;
 mod hints;
 mod host_needs;
 mod mount_helper;
 mod output;
 mod record;
+mod reports;
 mod sfdisk;
 
 use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
+use front::Program;
 use outboard::{set_name, Allocator, Fd, Inherited};
-use outboard_error::{
-    exit_code, install, print_rest, set_failure_code, warn, Error, Front, Hint, Result,
-};
+use outboard_error::{exit_code, install, set_failure_code, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use output::{JsonLayout, Output};
@@ -32,15 +33,6 @@ static ALLOCATOR: Allocator = Allocator;
 
 /// The name that ps(1) shows.
 const NAME: &CStr = c"outboard";
-
-/// The program as the front of the engine.
-struct Program;
-
-impl Front for Program {
-    fn words(&self, hint: &Hint) -> Option<String> {
-        hints::words(hint)
-    }
-}
 
 fn main() -> ExitCode {
     end_at_a_panic();
@@ -129,7 +121,7 @@ fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
 
 /// Prints the error, if there is one. Returns the exit code.
 fn end(result: Result<()>) -> u8 {
-    print_rest();
+    reports::print_rest();
     let Err(error) = result else {
         return 0;
     };

@@ -3,11 +3,12 @@
 
 mod json;
 
+use crate::reports;
 use json::Json;
 pub use json::JsonLayout;
 use outboard::has_no_output;
 use outboard_error::format::escaped;
-use outboard_error::{keep_reports, Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::stream_output::StreamOutput;
 use serde::Serialize;
@@ -62,7 +63,7 @@ impl Output {
 
     /// JSON. `command`: its name, if the command line names one.
     pub fn json(command: Option<&'static str>, layout: JsonLayout) -> Result<Self> {
-        keep_reports();
+        reports::keep();
         Ok(Self {
             json: Some(Json::new(command, layout)),
             ..Self::new()?

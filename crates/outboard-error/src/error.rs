@@ -4,7 +4,8 @@
 use crate::failure::{ErrorKind, Failure};
 use crate::format::escaped;
 use crate::hint::Hint;
-use crate::reported::{report, warn, Reported};
+use crate::report::{report, warn};
+use crate::reported::Reported;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;

@@ -4,31 +4,30 @@
 //! A [`Failure`] has a kind ([`ErrorKind`]), the errno of its cause, its file, a text, and the
 //! kernel's own words. Its advice is a [`Hint`], which the [`Front`] words. An [`Error`] is the end
 //! of a command: a failure, a wrong command line, a stop by the user. [`report`] and [`warn`]
-//! report while work goes on; [`Notes`] collects these reports in calls of the library.
-//! [`format`](mod@format) makes the parts of messages; [`size`] reads the sizes that users write.
+//! report to the front while work goes on; [`Notes`] collects these reports in calls of the
+//! library. [`format`](mod@format) makes the parts of messages; [`size`] reads the sizes that users
+//! write.
 
 #![warn(missing_docs)]
+// The front prints, not the engine.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
-mod bounded;
 mod error;
 mod failure;
 pub mod format;
 mod front;
 mod hint;
 mod notes;
+mod report;
 mod reported;
 pub mod size;
-mod stderr;
 
-pub use bounded::print_rest;
 pub use error::{
     exit_code, failure_code, set_failure_code, with_failure_code, Error, Failures, Result,
 };
 pub use failure::{reason, ErrorKind, Failure};
-pub use front::{install, Front};
+pub use front::{front, install, Front};
 pub use hint::Hint;
 pub use notes::Notes;
-pub use reported::{
-    add_failure_of_copy, add_of_copy, are_kept, begin_copy, keep_reports, report, take_reports,
-    warn, Kept, Reported, Reports,
-};
+pub use report::{report, warn};
+pub use reported::{Kept, Reported, Reports};

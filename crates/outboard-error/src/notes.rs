@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where notes and warnings go: to standard error in the program, into a list in calls of the
-//! library.
+//! Where notes and warnings go: to the front, or into a list in calls of the library.
 //!
 //! A thread that works for a call of the library has a list ([`Notes::collect`]), which
 //! [`warn`](crate::warn) looks for. Threads that help it get the list by [`Notes::current`].
@@ -37,7 +36,7 @@ impl Notes {
         work()
     }
 
-    /// The list of the calling thread. `None`: notes are printed.
+    /// The list of the calling thread. `None`: the front gets notes.
     pub fn current() -> Option<Self> {
         CURRENT.with_borrow(Clone::clone)
     }

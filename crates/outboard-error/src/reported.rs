@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reports on standard error while a command runs: failures after which it goes on, and warnings.
-//! They are kept for a program that reads the command's output, if it asks for them; a copy of this
-//! process sends its own home. In calls of the library they go into a list
-//! ([`crate::notes`]) instead.
+//! What is reported while work goes on: failures after which it continues, and warnings.
 
-use crate::bounded::{self, FailureReason};
 use crate::failure::{ErrorKind, Failure};
-use crate::format;
-use crate::notes::Notes;
-use crate::stderr;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Mutex;
 
 /// Something that failed while the rest went on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,12 +16,6 @@ pub struct Reported {
     pub path: Option<Vec<u8>>,
     /// The number of the system call's error.
     pub errno: Option<i32>,
-}
-
-impl Reported {
-    fn reason(&self) -> FailureReason {
-        FailureReason::new(self.kind, self.errno, self.path.as_deref(), &self.message)
-    }
 }
 
 impl From<Failure> for Reported {
@@ -74,7 +59,8 @@ impl<T> Reports<T> {
     /// Most reports that are kept: a damaged image can cause millions.
     pub const MOST: usize = 1000;
 
-    fn add(&mut self, report: T) {
+    /// Adds a report, or counts it.
+    pub fn add(&mut self, report: T) {
         if self.first.len() < Self::MOST {
             self.first.push(report);
         } else {
@@ -91,7 +77,7 @@ impl<T> Reports<T> {
     }
 }
 
-/// The messages that [`report`] and [`warn`] printed.
+/// The reports of a process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Kept {
     /// Failures after which the command went on.
@@ -100,78 +86,11 @@ pub struct Kept {
     pub warnings: Reports<String>,
 }
 
-/// `None`: no program asks for them.
-static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
-
-/// Keeps what [`report`] and [`warn`] print from now on.
-pub fn keep_reports() {
-    *KEPT.lock().expect("no thread panics") = Some(Kept::default());
-}
-
-/// Whether reports are kept: then standard output is for a program.
-pub fn are_kept() -> bool {
-    KEPT.lock().expect("no thread panics").is_some()
-}
-
-/// Returns the reports since [`keep_reports`], and keeps no more.
-pub fn take_reports() -> Kept {
-    let kept = KEPT.lock().expect("no thread panics").take();
-    kept.unwrap_or_default()
-}
-
-/// In a copy of this process: keeps its own reports, if this process keeps any.
-pub fn begin_copy() {
-    bounded::forget();
-    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
-        *kept = Kept::default();
-    }
-}
-
-/// Adds what a copy of this process has printed.
-pub fn add_of_copy(reports: Kept) {
-    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
-        kept.failures.add_all(reports.failures);
-        kept.warnings.add_all(reports.warnings);
-    }
-}
-
-/// Adds a failure that a copy of this process has printed in other words.
-pub fn add_failure_of_copy(failure: Failure) {
-    keep(|kept| &mut kept.failures, failure.into());
-}
-
-fn keep<T>(list: impl FnOnce(&mut Kept) -> &mut Reports<T>, report: T) {
-    if let Some(kept) = KEPT.lock().expect("no thread panics").as_mut() {
-        list(kept).add(report);
-    }
-}
-
-/// Adds a message to the list of a call of the library ([`Notes`]). Returns whether there is one.
-fn note(message: &str) -> bool {
-    let notes = Notes::current();
-    if let Some(notes) = &notes {
-        notes.push(format::message(message));
-    }
-    notes.is_some()
-}
-
-/// Reports a note or a warning.
-pub fn warn(message: impl Display) {
-    let message = message.to_string();
-    if !note(&message) {
-        stderr::print(&message);
-        keep(|kept| &mut kept.warnings, message);
-    }
-}
-
-/// Reports a failure. The command goes on. The number of printed failures is bounded.
-pub fn report(failure: impl Into<Reported>) {
-    let failure = failure.into();
-    if !note(&failure.message) {
-        if bounded::admits(failure.reason()) {
-            stderr::print(&failure.message);
-        }
-        keep(|kept| &mut kept.failures, failure);
+impl Kept {
+    /// Adds the reports of another process.
+    pub fn add_all(&mut self, other: Kept) {
+        self.failures.add_all(other.failures);
+        self.warnings.add_all(other.warnings);
     }
 }
 

@@ -5,10 +5,7 @@
 use crate::crash;
 use crate::interrupt::{Guard, Interrupt, REQUEST};
 use outboard::{fork, Child, System};
-use outboard_error::{
-    add_failure_of_copy, add_of_copy, begin_copy, print_rest, take_reports, Error, ErrorKind,
-    Failure, Kept, Result,
-};
+use outboard_error::{front, Error, ErrorKind, Failure, Kept, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -26,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Serialize, Deserialize)]
 struct Answer<T> {
     result: std::result::Result<T, Error>,
-    /// Failures and warnings that the copy has printed.
+    /// Failures and warnings that the copy has reported to its front.
     reports: Kept,
 }
 
@@ -58,12 +55,11 @@ impl Apart {
         let Some(child) = fork().map_err(|error| cannot(&error))? else {
             drop(ours);
             System::Host.umask(umask);
-            begin_copy();
+            front().begin_copy();
             let answer = Answer {
                 result: work(&interrupt),
-                reports: take_reports(),
+                reports: front().end_copy(),
             };
-            print_rest();
             process::exit(send(theirs, &answer));
         };
         Ok(Self {
@@ -82,7 +78,10 @@ impl Apart {
         if status.code() == Some(crash::CODE.into()) {
             // The copy has printed the panic.
             let text = "the kernel in the sandbox panicked; its messages are on standard error";
-            add_failure_of_copy(Failure::new(ErrorKind::Crashed, text));
+            let mut reports = Kept::default();
+            let failure = Failure::new(ErrorKind::Crashed, text);
+            reports.failures.add(failure.into());
+            front().add_of_copy(reports);
             return Err(Error::Status(crash::CODE));
         }
         if let Some(signal) = status.signal() {
@@ -95,7 +94,7 @@ impl Apart {
         let answer = answer.map_err(|error| {
             Error::failed("the process in the sandbox ended without a result", &error)
         })?;
-        add_of_copy(answer.reports);
+        front().add_of_copy(answer.reports);
         answer.result
     }
 }

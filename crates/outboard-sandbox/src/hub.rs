@@ -14,9 +14,9 @@ use crate::interrupt::Interrupt;
 use crate::sandbox::{HostAccess, Sandbox};
 use outboard::{HubServer, Inherited};
 use outboard_error::format::escaped;
-use outboard_error::{Error, Result};
+use outboard_error::{warn, Error, Result};
 use std::ffi::{CStr, CString};
-use std::io::{self, Write};
+use std::io;
 use std::mem::take;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -56,9 +56,7 @@ fn listen(hub: &CStr, socket: &Path) -> Result<HubServer> {
     let shown = escaped(socket.as_os_str().as_bytes());
     let failed = |error: io::Error| Error::failed(format!("cannot serve {shown}"), &error);
     let path = CString::new(socket.as_os_str().as_bytes()).map_err(|error| failed(error.into()))?;
-    // Nobody can be told that standard error is closed.
-    let log = |line: &str| drop(writeln!(io::stderr(), "outboard: {line}"));
-    HubServer::listen(hub, &path, log).map_err(failed)
+    HubServer::listen(hub, &path, |line: &str| warn(line)).map_err(failed)
 }
 
 /// The server, in its own process.

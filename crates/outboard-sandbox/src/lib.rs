@@ -7,6 +7,8 @@
 //! reports a kernel that panics.
 
 #![warn(missing_docs)]
+// The front prints, not the engine.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod apart;
 pub mod crash;

@@ -9,7 +9,7 @@ use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, ProgramFiles};
 use outboard::{end_with_parent, make_files_private, signal_group, signals};
 use outboard_error::format::escaped;
-use outboard_error::{are_kept, warn, Error, ErrorKind, Result};
+use outboard_error::{front, warn, Error, ErrorKind, Result};
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -529,15 +529,6 @@ fn trimmed(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// Shows a line: on standard output, unless a program reads that.
-fn show(line: &str) -> io::Result<()> {
-    if are_kept() {
-        writeln!(io::stderr(), "{line}")
-    } else {
-        writeln!(io::stdout(), "{line}")
-    }
-}
-
 /// The lines of a tool's output that have any text.
 fn lines(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output
@@ -578,7 +569,7 @@ impl Listener<'_> {
                 .into_bytes();
         }
         if self.shown && self.failed.is_none() {
-            self.failed = show(&escaped(trimmed(&line))).err();
+            self.failed = front().tool_line(&escaped(trimmed(&line))).err();
         }
         if self.output.len() + line.len() > KEPT {
             // Keep the first lines, and the output from here on.

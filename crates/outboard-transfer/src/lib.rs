@@ -8,6 +8,8 @@
 // owners, modes, times, access lists, labels.
 
 #![warn(missing_docs)]
+// The front prints, not the engine.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 #[doc(hidden)]
 pub mod accounts;

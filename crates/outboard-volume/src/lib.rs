@@ -33,6 +33,8 @@
 // (tool_volume, export); what they change in place can be undone (scratch, undo).
 
 #![warn(missing_docs)]
+// The front prints, not the engine.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
 
 #[doc(hidden)]
 pub mod address;

@@ -39,7 +39,7 @@ mod mv;
 mod operands;
 mod owner_names;
 mod part;
-mod progress;
+pub mod progress;
 mod resize;
 mod rm;
 mod rmdir;

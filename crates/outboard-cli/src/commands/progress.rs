@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Shows how far a copy is, on a terminal, once it has taken a while.
+//! Shows on a terminal how far a copy is, once it has taken a while, and how far other work is.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use outboard_error::format::size as size_text;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 /// Copies that are done by then show nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
 const INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of a bar that also moves while nothing is done.
+const TICK: Duration = Duration::from_millis(200);
 
 /// A report of a copy that shows its progress on the terminal.
 pub fn report() -> Report {
@@ -124,6 +126,37 @@ impl Progress for Spinner {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A bar that shows how far work on bytes is, until it is dropped.
+struct ByteBar(ProgressBar);
+
+impl ByteBar {
+    fn new(work: &'static str, bytes: u64) -> Self {
+        let bar = ProgressBar::new(bytes).with_message(work);
+        let template = "{spinner} {msg} {bar:30} {bytes} of {total_bytes}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(TICK);
+        Self(bar)
+    }
+
+    fn add(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+}
+
+impl Drop for ByteBar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// Shows how far work on bytes is. The result takes counts of bytes that were done.
+pub fn byte_bar(work: &'static str, bytes: u64) -> Box<dyn Fn(u64) + Send> {
+    let bar = ByteBar::new(work, bytes);
+    Box::new(move |done| bar.add(done))
 }
 
 #[cfg(test)]

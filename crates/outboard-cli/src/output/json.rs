@@ -2,7 +2,8 @@
 //! The lines of `--json`, as docs/json.md describes them and docs/json-schema.json defines them.
 
 use crate::record::Bytes;
-use outboard_error::{exit_code, take_reports, Error, Kept, Reported, Reports, Result};
+use crate::reports;
+use outboard_error::{exit_code, Error, Kept, Reported, Reports, Result};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
 use std::collections::BTreeMap;
@@ -178,7 +179,7 @@ impl Json {
         let end = LastLine {
             head: (!self.started).then_some(self.head),
             members: self.members,
-            ..LastLine::new(result, take_reports())
+            ..LastLine::new(result, reports::take())
         };
         Ok(head.into_iter().chain([line(&end)?]).collect())
     }
@@ -187,7 +188,6 @@ impl Json {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard_error::keep_reports;
 
     #[test]
     fn no_control_characters() {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn items() {
-        keep_reports();
+        reports::keep();
         let mut json = Json::new(Some("ls"), JsonLayout::Items);
         let head = "{\"version\":1,\"command\":\"ls\"}";
         assert_eq!(json.item(&1).unwrap(), [head, "1"]);

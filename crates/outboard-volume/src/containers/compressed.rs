@@ -5,16 +5,14 @@
 
 use super::gzip::GzipReader;
 use crate::temporary;
-use indicatif::{ProgressBar, ProgressStyle};
 use liblzma::stream::{Stream, CONCATENATED};
 use outboard_error::format;
-use outboard_error::{reason, ErrorKind, Failure, Notes};
+use outboard_error::{front, reason, ErrorKind, Failure};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// Zeroes of this length that are aligned to it become holes.
 const BLOCK: usize = 64 << 10;
@@ -39,31 +37,18 @@ pub(super) fn temporary_file() -> io::Result<File> {
     tempfile::tempfile_in(&directory).map_err(|error| temporary::failure(&directory, error))
 }
 
-/// Bytes of a file from its start, with a bar on a terminal that shows how far it is.
+/// Bytes of a file from its start. The front gets their count.
 struct Input {
     file: File,
-    bar: ProgressBar,
+    progress: Box<dyn Fn(u64) + Send>,
 }
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.file.read(buffer)?;
-        self.bar.inc(length as u64);
+        (self.progress)(length as u64);
         Ok(length)
     }
-}
-
-fn new_bar(size: u64) -> ProgressBar {
-    if Notes::current().is_some() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(size);
-    let template = "{spinner} decompressing {bar:30} {bytes} of {total_bytes}, {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
 }
 
 /// `name`: the file, for warnings; `None`: no warnings.
@@ -164,17 +149,11 @@ impl Compressed {
         let open = || {
             let mut file = self.file.try_clone()?;
             file.rewind()?;
-            let bar = new_bar(file.metadata()?.len());
-            let input = Input {
-                file,
-                bar: bar.clone(),
-            };
-            Ok((decoder(self.kind, input, Some(&self.name))?, bar))
+            let progress = front().progress("decompressing", file.metadata()?.len());
+            decoder(self.kind, Input { file, progress }, Some(&self.name))
         };
-        let (mut input, bar) = open().map_err(|error: io::Error| Failure::from(error))?;
-        let done = copy_sparsely(&mut *input, &self.raw);
-        bar.finish_and_clear();
-        done
+        let mut input = open().map_err(|error: io::Error| Failure::from(error))?;
+        copy_sparsely(&mut *input, &self.raw)
     }
 
     /// The decompressed image.

@@ -7,11 +7,11 @@
 
 use super::warn_of_cut;
 use crate::temporary::PrivateDirectory;
-use outboard_error::{Error, ErrorKind, Failure, Notes, Result};
+use outboard_error::{front, Error, ErrorKind, Failure, Result};
 use outboard_image::{vdi, FileSource};
 use outboard_sandbox::tool::{Call, Confinement, Ended, Tool};
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +88,7 @@ fn is_cut(file: &File, path: &Path, kind: &str, readable: &Path) -> io::Result<b
 
 /// Makes the copy.
 fn run(path: &Path, kind: &str, readable: &Path, directory: &Path) -> io::Result<()> {
-    let shows_progress = Notes::current().is_none() && io::stderr().is_terminal();
+    let shows_progress = front().shows_progress();
     let image = description(path, kind)?;
     let convert = || -> Result<Ended> {
         call(readable)?

@@ -12,9 +12,10 @@ use crate::commands::line::{split, understand, Lines};
 use crate::commands::uses;
 use crate::format::name;
 use crate::output::Output;
+use crate::reports;
 use clap::Args;
 use outboard_error::format::escaped;
-use outboard_error::{print_rest, warn, Error, Result};
+use outboard_error::{warn, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::{ImageName, Place};
@@ -162,7 +163,7 @@ impl<'a> Prompt<'a> {
                 ));
             }
             let done = command.run_line(self.session);
-            print_rest();
+            reports::print_rest();
             done?;
         }
         Ok(())

@@ -1,31 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Bounds the failures that are printed: a damaged image, or a limit of a file system, can cause
-//! thousands of one reason. The first ones are printed, the others are counted, and
-//! [`print_rest`] prints the count at the end of a command.
+//! thousands of one reason. The first ones are printed, the others are counted, and [`rest`] has
+//! the count at the end of a command.
 
-use crate::failure::{self, ErrorKind};
-use crate::format;
-use crate::stderr;
+use outboard_error::{format, reason, ErrorKind, Reported};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most failures of one reason that are printed.
-pub const SHOWN: u64 = 20;
+const SHOWN: u64 = 20;
 /// Most texts of one kind and errno: a text may name files. All further ones count as one, so they
 /// never hide failures of another kind or errno.
 const TEXTS: usize = 32;
 
 /// The reason of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FailureReason {
+pub struct FailureReason {
     kind: &'static str,
     errno: Option<i32>,
     /// What the message has behind its last colon.
     text: String,
 }
 
-/// Failures by their reasons, since the last [`print_rest`].
+/// Failures by their reasons, since the last [`rest`].
 static TALLIES: Mutex<BTreeMap<FailureReason, u64>> = Mutex::new(BTreeMap::new());
 
 fn tallies() -> MutexGuard<'static, BTreeMap<FailureReason, u64>> {
@@ -33,13 +31,13 @@ fn tallies() -> MutexGuard<'static, BTreeMap<FailureReason, u64>> {
 }
 
 impl FailureReason {
+    pub fn of(failure: &Reported) -> Self {
+        let path = failure.path.as_deref();
+        Self::new(failure.kind, failure.errno, path, &failure.message)
+    }
+
     /// The reason in a message, which may name the file at `path`.
-    pub(crate) fn new(
-        kind: ErrorKind,
-        errno: Option<i32>,
-        path: Option<&[u8]>,
-        message: &str,
-    ) -> Self {
+    fn new(kind: ErrorKind, errno: Option<i32>, path: Option<&[u8]>, message: &str) -> Self {
         let first = message.lines().next().unwrap_or_default();
         let text = match path {
             Some(path) => first.replace(&format::escaped(path), "..."),
@@ -61,7 +59,7 @@ impl FailureReason {
     /// The reason of all failures of its kind and errno.
     fn without_text(self) -> Self {
         let text = match self.errno {
-            Some(number) => failure::reason(&io::Error::from_raw_os_error(number)),
+            Some(number) => reason(&io::Error::from_raw_os_error(number)),
             None => format!("other reasons ({})", self.kind),
         };
         Self { text, ..self }
@@ -69,7 +67,7 @@ impl FailureReason {
 }
 
 /// Counts a failure. Returns whether it is to be printed.
-pub(crate) fn admits(reason: FailureReason) -> bool {
+pub fn admits(reason: FailureReason) -> bool {
     count(&mut tallies(), reason)
 }
 
@@ -87,7 +85,7 @@ fn count(tallies: &mut BTreeMap<FailureReason, u64>, reason: FailureReason) -> b
 }
 
 /// Lines that say how many failures were not printed. Forgets all failures.
-fn rest(tallies: &mut BTreeMap<FailureReason, u64>) -> Vec<String> {
+fn rest_of(tallies: &mut BTreeMap<FailureReason, u64>) -> Vec<String> {
     let all = std::mem::take(tallies).into_iter();
     all.filter(|(_, count)| *count > SHOWN)
         .map(|(FailureReason { text, .. }, count)| {
@@ -97,20 +95,19 @@ fn rest(tallies: &mut BTreeMap<FailureReason, u64>) -> Vec<String> {
 }
 
 /// Forgets all failures: those before are of another process.
-pub(crate) fn forget() {
+pub fn forget() {
     tallies().clear();
 }
 
-/// Prints how many failures of each reason were not printed.
-pub fn print_rest() {
-    let lines = rest(&mut tallies());
-    lines.iter().for_each(|line| stderr::print(line));
+/// Lines that say how many failures of each reason were not printed, since the last call.
+pub fn rest() -> Vec<String> {
+    rest_of(&mut tallies())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Failure;
+    use outboard_error::Failure;
     use std::io;
 
     fn failed(path: &str, errno: i32) -> FailureReason {
@@ -129,7 +126,7 @@ mod tests {
         });
         assert_eq!(shown.count() as u64, SHOWN);
         assert!(count(&mut tallies, failed("d.img:/c", libc::EIO)));
-        let rest = rest(&mut tallies);
+        let rest = rest_of(&mut tallies);
         assert_eq!(
             rest,
             ["and 4980 more failures of this kind: Too many links"]
@@ -152,7 +149,7 @@ mod tests {
             let shown = (0..100).filter(|_| count(&mut tallies, failed("d.img:/c", errno)));
             assert_eq!(shown.count() as u64, SHOWN);
         }
-        let lines = rest(&mut tallies);
+        let lines = rest_of(&mut tallies);
         for text in [
             "other reasons (other)",
             "Input/output error",
