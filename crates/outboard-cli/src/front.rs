@@ -2,7 +2,7 @@
 //! The program as the front of the engine: its words, its standard error, its progress bars.
 
 use crate::commands::progress::byte_bar;
-use crate::{hints, reports};
+use crate::{exit_code, hints, reports};
 use outboard_error::{Front, Hint, Kept, Reported};
 use std::io::{self, IsTerminal, Write};
 
@@ -19,6 +19,10 @@ impl Front for Program {
 
     fn warning(&self, message: String) {
         reports::warning(message);
+    }
+
+    fn failure_code(&self) -> u8 {
+        exit_code::failure_code()
     }
 
     /// On standard output, unless a program reads that.

@@ -4,6 +4,7 @@
 
 mod colors;
 mod commands;
+mod exit_code;
 mod format;
 mod front;
 mod hints;
@@ -17,9 +18,10 @@ mod sfdisk;
 use commands::arguments::Arguments;
 use commands::line::usage;
 use commands::Command;
+use exit_code::{code_of, exit_code, may_be_of_the_host, set_failure_code};
 use front::Program;
 use outboard::{set_name, Allocator, Fd, Inherited};
-use outboard_error::{exit_code, install, set_failure_code, warn, Error, Result};
+use outboard_error::{install, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
 use output::{JsonLayout, Output};
@@ -85,7 +87,7 @@ fn run() -> u8 {
     }
     let result = arguments.command.run_alone(options, &access, &mut output);
     let result = output.end(result);
-    let failed = result.as_ref().is_err_and(Error::may_be_of_the_host);
+    let failed = result.as_ref().is_err_and(may_be_of_the_host);
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {
         warn(format!("note: {note}"));
@@ -128,5 +130,5 @@ fn end(result: Result<()>) -> u8 {
     if let Some(message) = error.message() {
         warn(message);
     }
-    error.code()
+    code_of(&error)
 }

@@ -10,35 +10,6 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
-
-/// The exit code of a failure.
-static FAILURE_CODE: AtomicU8 = AtomicU8::new(1);
-
-/// From now on failures have this exit code. For commands whose code 1 is no failure: diff(1),
-/// fsck(8).
-pub fn set_failure_code(code: u8) {
-    FAILURE_CODE.store(code, Ordering::Relaxed);
-}
-
-/// Does `work`, in which failures have this exit code.
-pub fn with_failure_code<T>(code: u8, work: impl FnOnce() -> T) -> T {
-    let before = FAILURE_CODE.swap(code, Ordering::Relaxed);
-    let result = work();
-    FAILURE_CODE.store(before, Ordering::Relaxed);
-    result
-}
-
-/// The exit code of a program that fails, or that a signal asked to end.
-pub fn failure_code() -> u8 {
-    exit_code(FAILURE_CODE.load(Ordering::Relaxed))
-}
-
-/// The exit code of a program that ends with `code` unless a signal asked it to end: a shell or a
-/// script has to learn of the signal.
-pub fn exit_code(code: u8) -> u8 {
-    signal_code().unwrap_or(code)
-}
 
 /// Why a command ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,9 +22,13 @@ pub enum Error {
     Known(Box<Failure>),
     /// The user stopped it.
     Interrupted(String),
-    /// It failed, and everything was said already.
+    /// It failed, and everything was reported already.
     Told,
-    /// As `Told`, with an exit code that says more.
+    /// The kernel of another process has panicked, and everything was reported already.
+    Panicked,
+    /// Nobody reads the output any more.
+    ReaderGone,
+    /// The front has ended its command with this exit code, and has reported everything.
     Status(u8),
 }
 
@@ -61,12 +36,6 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A check of a file system could not be made, as fsck(8) reports it.
-    const CHECK_FAILED: u8 = 8;
-    /// Nobody reads standard output any more: quiet, with the exit code that shells give for
-    /// SIGPIPE, once all is unmounted.
-    pub const READER_GONE: Error = Error::Status(128 + libc::SIGPIPE as u8);
-
     /// The same error, with more lines about it. Reports them at once if the error has no text.
     pub fn with_note(self, note: &str) -> Self {
         match self {
@@ -74,7 +43,7 @@ impl Error {
             Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
             Error::Known(failure) => Error::from(failure.with_note(note)),
             Error::Interrupted(text) => Error::Interrupted(format!("{text}\n{note}")),
-            Error::Told | Error::Status(_) => {
+            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => {
                 warn(note);
                 self
             }
@@ -88,7 +57,7 @@ impl Error {
             Error::Failed(text) => Error::Failed(text.replace(path, shown)),
             Error::Known(failure) => Error::from(failure.naming(path, shown)),
             Error::Interrupted(text) => Error::Interrupted(text.replace(path, shown)),
-            Error::Told | Error::Status(_) => self,
+            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => self,
         }
     }
 
@@ -97,7 +66,7 @@ impl Error {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
             Error::Known(failure) => Some(failure.message()),
-            Error::Told | Error::Status(_) => None,
+            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => None,
         }
     }
 
@@ -110,28 +79,6 @@ impl Error {
         }
     }
 
-    /// Whether the host may be the reason, and not the command line, the user, or what was
-    /// compared.
-    pub fn may_be_of_the_host(&self) -> bool {
-        match self {
-            Error::Failed(_) | Error::Known(_) | Error::Told => true,
-            Error::Status(code) => *code == Self::CHECK_FAILED,
-            Error::Usage(_) | Error::Interrupted(_) => false,
-        }
-    }
-
-    /// The exit code of a program that ends so.
-    pub fn code(&self) -> u8 {
-        match self {
-            Error::Usage(_) => 2,
-            Error::Interrupted(_) => exit_code(130),
-            Error::Failed(_) | Error::Known(_) | Error::Told => {
-                FAILURE_CODE.load(Ordering::Relaxed)
-            }
-            Error::Status(code) => *code,
-        }
-    }
-
     /// `what` failed for the reason that `error` gives.
     pub fn failed(what: impl Display, error: &io::Error) -> Self {
         Error::from(Failure::of(error).after(what))
@@ -140,7 +87,7 @@ impl Error {
     /// The output `name` cannot be written.
     pub fn of_output(name: &str, error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Error::READER_GONE,
+            io::ErrorKind::BrokenPipe => Error::ReaderGone,
             _ => Error::failed(format!("cannot write to {name}"), error),
         }
     }
@@ -195,7 +142,10 @@ impl Error {
             Error::Usage(_) => ErrorKind::Usage,
             Error::Known(failure) => failure.kind(),
             Error::Interrupted(_) => ErrorKind::Interrupted,
-            Error::Failed(_) | Error::Told | Error::Status(_) => ErrorKind::Other,
+            Error::Panicked => ErrorKind::Crashed,
+            Error::Failed(_) | Error::Told | Error::ReaderGone | Error::Status(_) => {
+                ErrorKind::Other
+            }
         }
     }
 }
@@ -243,12 +193,6 @@ fn position_of_name(text: &str, name: &str) -> Option<usize> {
         before.chars().next_back().is_none_or(is_start) && after.chars().next().is_none_or(is_end)
     });
     found.next().map(|(at, _)| at)
-}
-
-/// The exit code of a program that a signal asked to end; `None` if none did.
-fn signal_code() -> Option<u8> {
-    let first = outboard::signals::first()?;
-    u8::try_from(128 + first).ok()
 }
 
 /// Failures that do not end a command, only its success: each is reported at once, and the
@@ -323,18 +267,6 @@ mod tests {
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");
-    }
-
-    #[test]
-    fn failures_have_the_code_of_the_command() {
-        let failed = || Error::Failed("bad".to_owned()).code();
-        let codes = with_failure_code(8, || {
-            let codes = [failed(), Error::Told.code(), failure_code()];
-            assert_eq!(Error::Usage("bad".to_owned()).code(), 2);
-            codes
-        });
-        assert_eq!(codes, [8; 3]);
-        assert_eq!([failed(), failure_code()], [1; 2]);
     }
 
     #[test]

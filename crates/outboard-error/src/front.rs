@@ -23,6 +23,11 @@ pub trait Front: Sync {
     /// A note or a warning.
     fn warning(&self, _message: String) {}
 
+    /// The exit code of this process if the engine has to end it with a failure.
+    fn failure_code(&self) -> u8 {
+        1
+    }
+
     /// A line of a tool of the distribution whose output the user wants to see.
     fn tool_line(&self, _line: &str) -> io::Result<()> {
         Ok(())

@@ -22,9 +22,7 @@ mod report;
 mod reported;
 pub mod size;
 
-pub use error::{
-    exit_code, failure_code, set_failure_code, with_failure_code, Error, Failures, Result,
-};
+pub use error::{Error, Failures, Result};
 pub use failure::{reason, ErrorKind, Failure};
 pub use front::{front, install, Front};
 pub use hint::Hint;

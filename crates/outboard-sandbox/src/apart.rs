@@ -82,7 +82,7 @@ impl Apart {
             let failure = Failure::new(ErrorKind::Crashed, text);
             reports.failures.add(failure.into());
             front().add_of_copy(reports);
-            return Err(Error::Status(crash::CODE));
+            return Err(Error::Panicked);
         }
         if let Some(signal) = status.signal() {
             return Err(Error::known(

@@ -322,7 +322,7 @@ impl Transfer {
                 let first = report.first_failure().cloned().unwrap_or_else(other);
                 Err(first.with_message(text))
             }
-            Err(Error::READER_GONE) => {
+            Err(Error::ReaderGone) => {
                 let gone = std::io::Error::from_raw_os_error(libc::EPIPE);
                 Err(Failure::of(&gone).after("cannot write to the archive"))
             }

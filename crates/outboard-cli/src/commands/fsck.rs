@@ -2,6 +2,7 @@
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
 use crate::commands::uses_image;
+use crate::exit_code::CHECK_FAILED;
 use crate::output::Output;
 use crate::record::Bytes;
 use clap::Args;
@@ -19,7 +20,7 @@ use std::ffi::OsString;
 const GOOD: u8 = 0;
 const MENDED: u8 = 1;
 const BAD: u8 = 4;
-pub const FAILED: u8 = 8;
+pub const FAILED: u8 = CHECK_FAILED;
 
 /// Check and repair a file system
 ///

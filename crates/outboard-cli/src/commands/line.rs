@@ -5,10 +5,10 @@
 use crate::commands::arguments::Arguments;
 use crate::commands::settings::Settings;
 use crate::commands::Command;
+use crate::exit_code::code_of;
 use clap::error::ErrorKind;
 use clap::FromArgMatches;
 use outboard_error::{warn, Error, Result};
-use outboard_sandbox::crash;
 use outboard_sandbox::interrupt::Interrupt;
 use std::ffi::OsString;
 use std::io::{BufRead, Read};
@@ -158,9 +158,9 @@ impl<R: BufRead> Lines<R> {
             Error::Known(failure) => Error::from(failure.after(place)),
             Error::Interrupted(text) => Error::Interrupted(format!("{place}: {text}")),
             // The kernel panicked, which the whole script ends with.
-            Error::Status(crash::CODE) => error,
-            Error::Told | Error::Status(_) => {
-                let code = error.code();
+            Error::Panicked => error,
+            Error::Told | Error::ReaderGone | Error::Status(_) => {
+                let code = code_of(&error);
                 Error::Failed(format!("{place}: failed with exit code {code}"))
             }
         }

@@ -57,11 +57,12 @@ mod tree;
 mod truncate;
 mod verbose;
 
+use crate::exit_code::{code_of, with_failure_code};
 use crate::output::{JsonLayout, Output};
 use clap::{Args, Subcommand};
 use invocation::Invocation;
 use outboard_error::format::escaped;
-use outboard_error::{with_failure_code, Error, Result};
+use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::{check_reserved, ImageName, Place};
 use outboard_volume::options::Options;
@@ -476,7 +477,7 @@ impl Command {
             let done = session.unless_older(done);
             let ended = output.end(done);
             ended.map_err(|error| match error {
-                Error::Told => Error::Status(error.code()),
+                Error::Told => Error::Status(code_of(&error)),
                 other => other,
             })
         })

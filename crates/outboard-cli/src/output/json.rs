@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The lines of `--json`, as docs/json.md describes them and docs/json-schema.json defines them.
 
+use crate::exit_code::{code_of, exit_code};
 use crate::record::Bytes;
 use crate::reports;
-use outboard_error::{exit_code, Error, Kept, Reported, Reports, Result};
+use outboard_error::{Error, Kept, Reported, Reports, Result};
 use serde::Serialize;
 use serde_json::value::{to_raw_value, RawValue};
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ impl LastLine {
         let Reports { first, more } = kept.failures;
         let last = result.as_ref().err();
         // As the program ends.
-        let exit_code = exit_code(last.map_or(0, Error::code));
+        let exit_code = exit_code(last.map_or(0, code_of));
         let errors = first.into_iter().map(ErrorRecord::from);
         Self {
             head: None,

@@ -252,7 +252,7 @@ fn transfer(
             output.state()
         ))),
         // These have no text.
-        Err(error @ (Error::Told | Error::Status(_))) => Err(error),
+        Err(error) if error.message().is_none() => Err(error),
         Err(error) => Err(error.with_note(&format!("  {}", output.state()))),
     }
 }

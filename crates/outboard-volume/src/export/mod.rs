@@ -22,7 +22,6 @@ use crate::session::{start_apart, Session, WantedDevice};
 use crate::temporary::PrivateDirectory;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::apart::Apart;
-use outboard_sandbox::crash;
 use outboard_sandbox::HostAccess;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::Shutdown;
@@ -137,7 +136,7 @@ impl Export {
     /// errors of the work follow from it.
     pub fn finish_after<T>(self, done: Result<T>) -> Result<T> {
         match (self.finish(), done) {
-            (Err(panic @ Error::Status(crash::CODE)), done) => {
+            (Err(panic @ Error::Panicked), done) => {
                 let error = done.err();
                 error.iter().filter_map(Error::message).for_each(warn);
                 Err(panic)

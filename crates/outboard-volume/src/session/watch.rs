@@ -20,7 +20,7 @@
 //! program uses the mount, its server may come and go.
 
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
-use outboard_error::{failure_code, report, ErrorKind, Failure, Hint};
+use outboard_error::{front, report, ErrorKind, Failure, Hint};
 use outboard_sandbox::interrupt::Interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -122,7 +122,7 @@ impl Look<'_> {
             // Its error would be about the same server. The images are unmounted then.
             let _ = self.kernel.clone().halt();
         }
-        end_at_once(failure_code().into())
+        end_at_once(front().failure_code().into())
     }
 }
 

@@ -78,7 +78,7 @@ pub fn start(plan: &Plan) -> Result<()> {
 /// The error of a command whose server or keeper has ended, and has said why.
 fn told(status: io::Result<ExitStatus>) -> Error {
     match outcome(status) {
-        Outcome::Crashed(Crash::Panic) => Error::Status(crash::CODE),
+        Outcome::Crashed(Crash::Panic) => Error::Panicked,
         _ => Error::Told,
     }
 }
@@ -281,7 +281,7 @@ impl Keeper<'_> {
             Crash::Signal(_) => Error::known(ErrorKind::Crashed, message),
             Crash::Panic => {
                 self.voice.tell(message);
-                Error::Status(crash::CODE)
+                Error::Panicked
             }
         }
     }
