@@ -50,6 +50,8 @@ class BadProxy:
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        # A client may connect again hundreds of times.
+        source.close()
 
     def send(self, target: socket.socket, data: bytes):
         drips = self.kind == "drip" and self.good_bytes == 0

@@ -6,6 +6,7 @@
 //! signal interrupts is made again, except that reads and writes may be short.
 
 use crate::control::{Control, CONTROL_SIZE};
+use crate::end_of_file::not_nothing;
 use crate::entries::Entries;
 use crate::explained;
 use crate::new_name;
@@ -223,8 +224,16 @@ impl Fd {
         }
     }
 
-    /// `read(2)`.
+    /// `read(2)`. An error if the kernel reads nothing before the end of the file, as for
+    /// [`Fd::read_at`].
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.read_once(buffer)? {
+            0 if !buffer.is_empty() && self.goes_on(None)? => not_nothing(self.read_once(buffer)?),
+            length => Ok(length),
+        }
+    }
+
+    fn read_once(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = buffer.len();
         // SAFETY: the kernel writes at most `length` bytes into the buffer.
         unsafe { self.call(libc::SYS_read, [pointer_mut(buffer), length, 0, 0, 0]) }
@@ -236,8 +245,18 @@ impl Fd {
         unsafe { self.call(libc::SYS_write, [pointer(buffer), buffer.len(), 0, 0, 0]) }
     }
 
-    /// `pread(2)`.
+    /// `pread(2)`. An error, ENODATA, if the kernel reads nothing before the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.read_at_once(buffer, offset)? {
+            // Another thread may just have made the file longer.
+            0 if !buffer.is_empty() && self.goes_on(Some(offset))? => {
+                not_nothing(self.read_at_once(buffer, offset)?)
+            }
+            length => Ok(length),
+        }
+    }
+
+    fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let length = buffer.len();
         // SAFETY: the kernel writes at most `length` bytes into the buffer.
         unsafe {
@@ -638,8 +657,12 @@ impl Fd {
     }
 
     /// Turns `O_DIRECT` on or off, for all descriptors of this open file. Not every file system has
-    /// it.
+    /// it. SMB does not get it: netfs of Linux 6.12 frees a direct read twice if the read cannot
+    /// begin, because the server has ended.
     pub fn set_direct(&self, direct: bool) -> io::Result<()> {
+        if direct && !self.system.is_host() && new_name::is_share(self.statfs()?.kind) {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
         let flag = libc::O_DIRECT as usize;
         // SAFETY: has only numbers as its arguments.
         let old = unsafe { self.call(libc::SYS_fcntl, [libc::F_GETFL as usize, 0, 0, 0, 0]) }?;

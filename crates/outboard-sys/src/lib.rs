@@ -23,6 +23,7 @@ mod child;
 mod control;
 mod credentials;
 mod device_mapper;
+mod end_of_file;
 mod entries;
 mod explained;
 mod fd;

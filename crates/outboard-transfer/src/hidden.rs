@@ -132,11 +132,7 @@ fn check_end(file: &Fd, size: i64) -> io::Result<()> {
     }
     let read = file.read_at(&mut [0], last);
     file.set_direct(false)?;
-    let is_missing = match &read {
-        Ok(length) => *length == 0,
-        Err(error) => errno(error) == Some(libc::ENODATA),
-    };
-    if is_missing {
+    if read.is_err_and(|error| errno(&error) == Some(libc::ENODATA)) {
         Err(io::Error::other(format!(
             "the server says that it has {size} bytes, and does not have all of them: byte {last} \
              cannot be read"

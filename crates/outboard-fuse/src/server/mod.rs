@@ -118,10 +118,13 @@ fn is_direct(owner: Option<LockOwner>) -> bool {
 }
 
 fn errno(error: &io::Error) -> Errno {
-    Errno::from_i32(error.raw_os_error().unwrap_or(match error.kind() {
-        io::ErrorKind::InvalidInput => libc::EINVAL,
-        _ => libc::EIO,
-    }))
+    Errno::from_i32(match error.raw_os_error() {
+        // cifs returns it without a connection. Programs take it for data that is still to come.
+        Some(libc::EAGAIN) => libc::EIO,
+        Some(number) => number,
+        None if error.kind() == io::ErrorKind::InvalidInput => libc::EINVAL,
+        None => libc::EIO,
+    })
 }
 
 impl VolumeServer {
@@ -427,11 +430,12 @@ impl Filesystem for VolumeServer {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
+            let direct = is_direct(owner);
             let result = self.run(|volume| {
-                if !is_direct(owner) {
+                if !direct {
                     volume.mark_cached(id.0);
                 }
-                volume.read(file.0, &mut buffer[..size], offset)
+                volume.read(file.0, &mut buffer[..size], offset, direct)
             });
             answer!(reply, result, length => reply.data(&buffer[..length]));
         });

@@ -114,15 +114,23 @@ impl ServedVolume {
         self.nodes.is_cached(id)
     }
 
-    /// Reads until the buffer is full or the file ends.
-    pub fn read(&self, file: u64, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    /// Reads until the buffer is full or the file ends. `direct`: the data bypasses the host's page
+    /// cache, so the part before an error counts. The cache takes a part for the end of the file,
+    /// and shows zeros behind it; after an error the host asks again, page by page.
+    pub fn read(
+        &self,
+        file: u64,
+        buffer: &mut [u8],
+        offset: u64,
+        direct: bool,
+    ) -> io::Result<usize> {
         let file = self.files.get(file)?;
         let mut done = 0;
         while done < buffer.len() {
             match file.fd.read_at(&mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(length) => done += length,
-                Err(_) if done > 0 => break,
+                Err(_) if direct && done > 0 => break,
                 Err(error) => return Err(error),
             }
         }
