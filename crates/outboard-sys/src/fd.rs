@@ -6,7 +6,7 @@
 //! signal interrupts is made again, except that reads and writes may be short.
 
 use crate::control::{Control, CONTROL_SIZE};
-use crate::end_of_file::not_nothing;
+use crate::end_of_file::{has_exact_sizes, not_nothing};
 use crate::entries::Entries;
 use crate::explained;
 use crate::new_name;
@@ -254,6 +254,22 @@ impl Fd {
             }
             length => Ok(length),
         }
+    }
+
+    /// Whether a file of the kernel is larger than this offset, or than its position.
+    fn goes_on(&self, offset: Option<u64>) -> io::Result<bool> {
+        if self.system.is_host() {
+            return Ok(false);
+        }
+        let stat = self.stat()?;
+        if stat.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Ok(false);
+        }
+        let offset = match offset {
+            Some(offset) => offset,
+            None => self.seek(0, libc::SEEK_CUR)?,
+        };
+        Ok(stat.st_size.unsigned_abs() > offset && has_exact_sizes(self.statfs()?.kind))
     }
 
     fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
