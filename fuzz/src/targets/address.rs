@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Names of volumes and places. The first byte says which beginnings of the rest are host files.
 
-use outboard_volume::address::{ImageName, Place};
+use outboard_volume::address::{check_reserved, ImageName, Place};
 use outboard_volume::remote::is_remote;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +21,11 @@ pub fn run(bytes: &[u8]) {
     };
     let operand = OsStr::from_bytes(text);
     let place = Place::parse(operand, exists);
+    if let Place::Image(name, _) = &place {
+        if check_reserved(&name.file).is_err() {
+            return;
+        }
+    }
     // A number loses its leading zeroes.
     if !text.windows(2).any(|pair| pair == b"@0") {
         let mut operand = place.operand();
