@@ -1,29 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The check that C files have no circle: tests/c_circles.py, on tiny files."""
 
-import os
-
 import c_circles
 import pytest
+
+from support import gates
 
 PLACE = "lib"
 
 
 def outcome(root, capsys, files, known=None):
     """Writes the files of one place; returns whether the check passes, and what it prints."""
-    for place in c_circles.PLACES:
-        os.makedirs(f"{root}/{place}", exist_ok=True)
-        with open(f"{root}/{place}/alone.c", "w", encoding="utf-8") as stream:
-            stream.write("int alone(void)\n{\n\treturn 0;\n}\n")
-    for name, text in files.items():
-        with open(f"{root}/{PLACE}/{name}", "w", encoding="utf-8") as stream:
-            stream.write(text)
-    before = os.getcwd()
-    try:
-        passes = c_circles.main(str(root), known=known or {}) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    alone = "int alone(void)\n{\n\treturn 0;\n}\n"
+    gates.write_files(str(root), {f"{place}/alone.c": alone for place in c_circles.PLACES})
+    gates.write_files(f"{root}/{PLACE}", files)
+    return gates.outcome(capsys, c_circles.main, str(root), known=known or {})
 
 
 B = "int of_b(void)\n{\n\treturn of_a();\n}\nint number_of_b = 1;\n"

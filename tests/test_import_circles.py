@@ -6,23 +6,15 @@ import os
 import import_circles
 import pytest
 
+from support import gates
+
 
 def outcome(root, capsys, files, known=frozenset()):
     """Writes files below crates/; returns whether the check passes, and what it prints."""
-    for name, text in files.items():
-        path = f"{root}/crates/{name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        crate = name.split("/", maxsplit=1)[0]
-        with open(f"{root}/crates/{crate}/Cargo.toml", "w", encoding="utf-8"):
-            pass
-    before = os.getcwd()
-    try:
-        passes = import_circles.main(str(root), known=set(known)) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    crates = {name.split("/", maxsplit=1)[0] for name in files}
+    manifests = {f"{crate}/Cargo.toml": "" for crate in crates}
+    gates.write_files(f"{root}/crates", {**files, **manifests})
+    return gates.outcome(capsys, import_circles.main, str(root), known=set(known))
 
 
 def modules(**sources):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The check of lib/'s border: tests/lib_border.py, on tiny files."""
 
-import os
-
 import lib_border
 import pytest
+
+from support import gates
 
 PAGE = ("# lib\n\n## Any host\n\n| file | what |\n|---|---|\n| `a.c`, `a.h` | loads |\n\n"
         "## Linux\n\n| file | what |\n|---|---|\n| `b.c` | boots |\n| `more/` | more |\n")
@@ -19,16 +19,8 @@ GOOD = {
 
 def outcome(root, capsys, **changes):
     """Writes the files; returns whether the check passes, and what it prints."""
-    for name, text in {**GOOD, **changes}.items():
-        os.makedirs(os.path.dirname(f"{root}/lib/{name}"), exist_ok=True)
-        with open(f"{root}/lib/{name}", "w", encoding="utf-8") as stream:
-            stream.write(text)
-    before = os.getcwd()
-    try:
-        passes = lib_border.main(str(root)) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    gates.write_files(f"{root}/lib", {**GOOD, **changes})
+    return gates.outcome(capsys, lib_border.main, str(root))
 
 
 def test_good(tmp_path, capsys):

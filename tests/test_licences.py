@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The check of the licences and versions of crates: tests/licences.py, on tiny workspaces."""
 
-import os
-
 import licences
 import pytest
+
+from support import gates
 
 OWN = {"name": "own", "version": "0.1.0", "license": "GPL-2.0-only"}
 
@@ -18,12 +18,7 @@ def outcome(root, capsys, packages, workspace="crates", duplicates=()):
     def read(asked):
         return {"packages": [OWN] + (found if asked == workspace else [])}
 
-    before = os.getcwd()
-    try:
-        passes = licences.main(str(root), read, dict.fromkeys(duplicates, "a reason")) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    return gates.outcome(capsys, licences.main, str(root), read, dict.fromkeys(duplicates, "a reason"))
 
 
 @pytest.mark.parametrize("expression", [
@@ -86,9 +81,6 @@ def test_known_versions_that_are_gone(tmp_path, capsys):
 
 
 def test_no_package(tmp_path, capsys):
-    before = os.getcwd()
-    try:
-        assert licences.main(str(tmp_path), lambda _: {"packages": []}, {}) == 1
-    finally:
-        os.chdir(before)
-    assert "crates: no package" in capsys.readouterr().out
+    passes, printed = gates.outcome(capsys, licences.main, str(tmp_path),
+                                    lambda _: {"packages": []}, {})
+    assert not passes and "crates: no package" in printed

@@ -6,6 +6,8 @@ import os
 import line_lengths
 import pytest
 
+from support import gates
+
 LONG = "word " * 20 + "x"
 FITS = LONG[:-1].rstrip() + "x"
 
@@ -20,12 +22,7 @@ def outcome(root, capsys, path, text):
     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
     with open(f"{root}/{path}", "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(text)
-    before = os.getcwd()
-    try:
-        passes = line_lengths.main(str(root)) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    return gates.outcome(capsys, line_lengths.main, str(root))
 
 
 @pytest.mark.parametrize("path", [
@@ -90,9 +87,5 @@ def test_fifo(tmp_path, capsys):
 
 
 def test_nothing_to_check(tmp_path, capsys):
-    before = os.getcwd()
-    try:
-        assert line_lengths.main(str(tmp_path)) == 1
-        assert "no file to check" in capsys.readouterr().out
-    finally:
-        os.chdir(before)
+    passes, printed = gates.outcome(capsys, line_lengths.main, str(tmp_path))
+    assert not passes and "no file to check" in printed

@@ -2,10 +2,10 @@
 """The check that the engine names no option of the program: tests/option_names.py, on tiny crates.
 """
 
-import os
-
 import option_names
 import pytest
+
+from support import gates
 
 ENGINE = "outboard-volume/src/layers.rs"
 GOOD = {
@@ -20,16 +20,8 @@ GOOD = {
 
 def outcome(root, capsys, allowed=frozenset(), **changes):
     """Writes the crates; returns whether the check passes, and what it prints."""
-    for name, text in {**GOOD, **changes}.items():
-        os.makedirs(os.path.dirname(f"{root}/crates/{name}"), exist_ok=True)
-        with open(f"{root}/crates/{name}", "w", encoding="utf-8") as stream:
-            stream.write(text)
-    before = os.getcwd()
-    try:
-        passes = option_names.main(str(root), allowed=set(allowed)) == 0
-    finally:
-        os.chdir(before)
-    return passes, capsys.readouterr().out
+    gates.write_files(f"{root}/crates", {**GOOD, **changes})
+    return gates.outcome(capsys, option_names.main, str(root), allowed=set(allowed))
 
 
 def test_good(tmp_path, capsys):
