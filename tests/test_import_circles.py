@@ -106,9 +106,5 @@ def test_no_crate(tmp_path, capsys):
 
 def test_the_repository(capsys):
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    before = os.getcwd()
-    try:
-        passes = import_circles.main(root) == 0
-    finally:
-        os.chdir(before)
-    assert passes, capsys.readouterr().out
+    passes, said = gates.outcome(capsys, import_circles.main, root)
+    assert passes, said

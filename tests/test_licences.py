@@ -18,7 +18,8 @@ def outcome(root, capsys, packages, workspace="crates", duplicates=()):
     def read(asked):
         return {"packages": [OWN] + (found if asked == workspace else [])}
 
-    return gates.outcome(capsys, licences.main, str(root), read, dict.fromkeys(duplicates, "a reason"))
+    reasons = dict.fromkeys(duplicates, "a reason")
+    return gates.outcome(capsys, licences.main, str(root), read, reasons)
 
 
 @pytest.mark.parametrize("expression", [

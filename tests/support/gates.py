@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs a check of the sources, such as tests/import_circles.py, on files that a test has written."""
+"""Runs a check of the sources, such as tests/import_circles.py, on files of a test."""
 
 import contextlib
 import os
