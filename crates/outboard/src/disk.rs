@@ -64,7 +64,7 @@ pub struct DiskPartition {
 
 /// A disk of the kernel. It is removed when it and all that uses it is dropped.
 #[derive(Clone)]
-pub struct Disk {
+pub struct KernelDisk {
     shared: Arc<SharedDisk>,
 }
 
@@ -92,7 +92,7 @@ impl Drop for SharedDisk {
     }
 }
 
-impl Disk {
+impl KernelDisk {
     fn add(kernel: Kernel, path: &Path, options: DiskOptions) -> io::Result<Self> {
         let added = kernel.instance().add_disk(path, options.config)?;
         Ok(Self::new(kernel, added, options))
@@ -239,7 +239,7 @@ fn replace_partition(disk: &Fd, number: u32, start: u64, size: u64) -> io::Resul
     }
 }
 
-impl Backing for Disk {
+impl Backing for KernelDisk {
     fn kernel(&self) -> &Kernel {
         &self.shared.kernel
     }
@@ -252,8 +252,8 @@ impl Backing for Disk {
 impl Kernel {
     /// Adds a disk: a regular file or a block device of the host. `ResourceBusy`
     /// (EBUSY) if somebody else uses it, EROFS if it can only be read.
-    pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<Disk> {
-        Disk::add(self.clone(), path, options)
+    pub fn add_disk(&self, path: &Path, options: DiskOptions) -> io::Result<KernelDisk> {
+        KernelDisk::add(self.clone(), path, options)
     }
 
     /// Adds a disk whose requests `storage` carries out. It has no lock of its own. `storage` is
@@ -262,7 +262,7 @@ impl Kernel {
         &self,
         storage: Arc<dyn Storage>,
         options: DiskOptions,
-    ) -> io::Result<Disk> {
-        Disk::serve(self.clone(), storage, options)
+    ) -> io::Result<KernelDisk> {
+        KernelDisk::serve(self.clone(), storage, options)
     }
 }

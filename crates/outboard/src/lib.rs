@@ -56,7 +56,7 @@ pub use contents::{Files, WalkEntry};
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
 pub use directory::{DirEntry, ReadDir};
-pub use disk::{Disk, DiskOptions, DiskPartition};
+pub use disk::{DiskOptions, DiskPartition, KernelDisk};
 pub use file::{File, OpenOptions};
 pub use interface::{needs_shared_memory, Interface};
 pub use kernel::{option, profile, release, version, Builder, Kernel};

@@ -7,7 +7,7 @@
 
 mod driver;
 
-use crate::disk::Disk;
+use crate::disk::KernelDisk;
 use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
 use crate::kernel_files::write_text;
@@ -218,7 +218,7 @@ impl Kernel {
         name: &str,
         write: bool,
         limit: Duration,
-    ) -> io::Result<Disk> {
+    ) -> io::Result<KernelDisk> {
         let deadline = Instant::now() + limit;
         let mut export = negotiate(&mut UntilDeadline::new(&stream, deadline), name)?;
         if write && export.flags & READ_ONLY != 0 {
@@ -243,7 +243,7 @@ impl Kernel {
                 &(export.sizes.most >> 10).to_string(),
             )?;
         }
-        Ok(Disk::connected(
+        Ok(KernelDisk::connected(
             self.clone(),
             Box::new(connection),
             name,

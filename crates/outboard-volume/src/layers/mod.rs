@@ -27,7 +27,7 @@ use crate::options::Options;
 use ancestry::Ancestry;
 use keys::Keys;
 use names::Meaning;
-use outboard::{BlockDevice, Disk, DiskPartition, Kernel};
+use outboard::{BlockDevice, DiskPartition, Kernel, KernelDisk};
 use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_image::partition::Partition;
 use outboard_image::Probe;
@@ -253,7 +253,7 @@ impl Stack {
     }
 
     /// Adds a disk and its partitions.
-    pub fn add_disk(&mut self, file: &Path, image: &Image, disk: &Disk) -> Result<usize> {
+    pub fn add_disk(&mut self, file: &Path, image: &Image, disk: &KernelDisk) -> Result<usize> {
         let failed =
             |error: io::Error| Error::failed(format!("cannot use {}", file.display()), &error);
         let root = self.nodes.len();
@@ -404,7 +404,7 @@ impl Stack {
 }
 
 /// The kernel's device of a partition that our own reader of tables has found.
-pub fn open_partition(disk: &Disk, partition: &Partition) -> io::Result<BlockDevice> {
+pub fn open_partition(disk: &KernelDisk, partition: &Partition) -> io::Result<BlockDevice> {
     disk.partition(DiskPartition {
         number: partition.number,
         start: partition.start,

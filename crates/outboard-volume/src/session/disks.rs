@@ -11,7 +11,7 @@ use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
 use crate::layers::open_partition;
 use crate::remote::{is_remote, Remote};
-use outboard::{BlockDevice, Disk, DiskOptions, FileLock};
+use outboard::{BlockDevice, DiskOptions, FileLock, KernelDisk};
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Failure, Result};
 use outboard_sandbox::interrupt::Guard;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(super) struct OpenDisk {
     pub(super) image: Image,
     pub(super) writable: bool,
-    pub(super) disk: Disk,
+    pub(super) disk: KernelDisk,
     /// Released after the disk.
     pub(super) _locks: Vec<FileLock>,
     /// A written file system has to be unmounted.
