@@ -49,6 +49,15 @@ def test_allowed(tmp_path, capsys):
     assert not passes and f'{ENGINE} has no text "Use --verbose."' in printed
 
 
+def test_arguments_of_tools(tmp_path, capsys):
+    calls = min(option_names.CALLS)
+    passes, _ = outcome(tmp_path, capsys, **{calls: 'const A: &str = "--size={}";\n'})
+    assert passes
+    for path, text in [(ENGINE, "--size={}"), (calls, "give --size"), (calls, "--size 1G")]:
+        passes, printed = outcome(tmp_path, capsys, **{path: f'const A: &str = "{text}";\n'})
+        assert not passes and f'crates/{path}:1: "--size" is the program\'s' in printed
+
+
 def test_no_commands(tmp_path, capsys):
     passes, printed = outcome(tmp_path, capsys, **{option_names.COMMANDS: "commands! {}\n"})
     assert not passes and "no command" in printed

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats sizes, modes, times, names and tables as commands print them.
 
-use jiff::civil::DateTime;
-use jiff::SignedDuration;
 use outboard_error::format::escaped;
+use outboard_transfer::moment::utc;
 
 /// "4.0K" in the way of `du -h`: rounded up, with one decimal below ten.
 pub fn brief_size(bytes: u64) -> String {
@@ -66,17 +65,6 @@ pub fn kind(mode: u32, size: u64) -> &'static str {
         libc::S_IFREG => "regular file",
         _ => "unknown kind of file",
     }
-}
-
-/// A moment in UTC: its year, and its other parts in a year of the same calendar. File systems have
-/// years that jiff lacks.
-pub fn utc(seconds: i64) -> (i64, DateTime) {
-    // The calendar repeats after 400 years.
-    const CYCLE: i64 = 146_097 * 86_400;
-    let since_1970 = SignedDuration::from_secs(seconds.rem_euclid(CYCLE));
-    let time = DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(since_1970);
-    let year = i64::from(time.year()) + 400 * seconds.div_euclid(CYCLE);
-    (year, time)
 }
 
 /// "2026-11-21 00:02", UTC.

@@ -57,6 +57,26 @@ pub fn words(hint: &Hint) -> Option<String> {
         Hint::EmptyOwner => "--owner needs a name or number",
         Hint::OneGroup => "--group takes one name or number",
         Hint::TwoGroups => "--owner USER:GROUP and --group name two groups: leave one of them out",
+        Hint::Replace => " (--force overwrites it)",
+        Hint::Contents => " with --from",
+        Hint::NoContents => "--from makes no sense",
+        Hint::ChangesOfTree => "--owner, --owner-map, --file-contexts and --reproducible",
+        Hint::OneOwner => "--owner USER:GROUP for all files",
+        Hint::NoFit => "--fit makes no sense",
+        Hint::NoSize => "--size makes no sense",
+        Hint::NewSize => ", as in --size 4G",
+        Hint::LargerSize => "give a larger --size, or --fit",
+        Hint::MakeTable { name } => {
+            return Some(format!(
+                " (outboard part {name} create --force makes one; what is in the image is lost)"
+            ));
+        }
+        Hint::ReplaceTable => " (--force gives it a new table; what is in its partitions is lost)",
+        Hint::CopyToNew { name } => return Some(format!(": outboard cp -a {name}:/ NEW:/")),
+        Hint::ReplayJournal { volume } => {
+            return Some(format!("outboard fsck --replay -y {volume}"));
+        }
+        Hint::OnlyCheck => " (-n)",
         Hint::Decompress { tool } => {
             return Some(format!(", as in {tool} FILE | outboard tar-in ..."));
         }

@@ -13,7 +13,6 @@ mod mount_helper;
 mod output;
 mod record;
 mod reports;
-mod sfdisk;
 
 use commands::arguments::Arguments;
 use commands::line::usage;

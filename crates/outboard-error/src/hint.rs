@@ -92,6 +92,43 @@ pub enum Hint {
     OneGroup,
     /// Name a group in the owner or by itself, not both.
     TwoGroups,
+    /// Replace the file or file system that is there already.
+    Replace,
+    /// Name the contents of the new file system.
+    Contents,
+    /// Name no contents: the type has no files.
+    NoContents,
+    /// The settings that change the files of a directory, which a tar archive has itself.
+    ChangesOfTree,
+    /// Give all files of the new file system one owner: it cannot map several.
+    OneOwner,
+    /// Choose no size that fits: the volume has its size.
+    NoFit,
+    /// Name no size: the image has its size.
+    NoSize,
+    /// Say how large the new image is to be.
+    NewSize,
+    /// Choose a larger size, or one that fits.
+    LargerSize,
+    /// Make a partition table in this image, which loses its contents.
+    MakeTable {
+        /// The name of the image, as the user would write it.
+        name: String,
+    },
+    /// Replace the partition table, which loses the contents of its partitions.
+    ReplaceTable,
+    /// Copy the files of this volume into a new image.
+    CopyToNew {
+        /// Its name, as the user would write it.
+        name: String,
+    },
+    /// Replay the journal of this volume, then repair it.
+    ReplayJournal {
+        /// Its name, as the user would write it.
+        volume: String,
+    },
+    /// Only check: change nothing.
+    OnlyCheck,
     /// Decompress the archive with this tool.
     Decompress {
         /// Its name and options.
@@ -128,6 +165,15 @@ impl Hint {
             Self::EmptyOwner => "an owner is a name or number",
             Self::OneGroup => "a group is one name or number",
             Self::TwoGroups => "the owner and the group name two groups: leave one of them out",
+            Self::NoContents => "contents make no sense",
+            Self::ChangesOfTree => "owners, labels and reproducible images",
+            Self::OneOwner => "one owner for all files",
+            Self::NoFit => "it cannot be made to fit",
+            Self::NoSize => "a size makes no sense",
+            Self::LargerSize => "give a larger size, or let the size fit",
+            Self::ReplayJournal { volume } => {
+                return format!("replay the journal of {volume}, and repair it");
+            }
             Self::Decompress { tool } => return format!(" with {tool}"),
             Self::Password
             | Self::AddDisks
@@ -140,7 +186,14 @@ impl Hint {
             | Self::OverwriteInOrder
             | Self::NoSandbox
             | Self::Timeout
-            | Self::Exclude => "",
+            | Self::Exclude
+            | Self::Replace
+            | Self::Contents
+            | Self::NewSize
+            | Self::MakeTable { .. }
+            | Self::ReplaceTable
+            | Self::CopyToNew { .. }
+            | Self::OnlyCheck => "",
         };
         words.to_owned()
     }

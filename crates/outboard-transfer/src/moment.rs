@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Times on the command line. Without a zone they are UTC, like all times that the program prints.
+//! Times as users write and read them. Without a zone they are UTC, like all times that the program
+//! prints.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use libc::timespec;
 use std::ops::RangeInclusive;
 
@@ -122,6 +123,17 @@ pub fn source_date() -> Result<Option<i64>, String> {
         Some(seconds) => Ok(Some(i64::from(seconds))),
         None => Err("SOURCE_DATE_EPOCH is not a number of seconds since 1970".to_owned()),
     }
+}
+
+/// A moment in UTC: its year, and its other parts in a year of the same calendar. File systems have
+/// years that jiff lacks.
+pub fn utc(seconds: i64) -> (i64, DateTime) {
+    // The calendar repeats after 400 years.
+    const CYCLE: i64 = 146_097 * 86_400;
+    let since_1970 = SignedDuration::from_secs(seconds.rem_euclid(CYCLE));
+    let time = DateTime::constant(1970, 1, 1, 0, 0, 0, 0).saturating_add(since_1970);
+    let year = i64::from(time.year()) + 400 * seconds.div_euclid(CYCLE);
+    (year, time)
 }
 
 /// "2026-11-21 10:20 +0100" without the gap before the zone, as `stat` writes it.

@@ -37,6 +37,8 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 #[doc(hidden)]
+pub mod access;
+#[doc(hidden)]
 pub mod address;
 #[doc(hidden)]
 pub mod containers;

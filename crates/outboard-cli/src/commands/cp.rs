@@ -3,7 +3,7 @@
 
 use crate::commands::operands::{encrypted_image, expand_places, volume_operand};
 use crate::commands::verbose::StdoutNamePrinter;
-use crate::commands::{check_file_name, likely_place, progress, uses, uses_image};
+use crate::commands::{check_file_name, likely_place, progress};
 use crate::output::Output;
 use clap::Args;
 use outboard_error::{Error, Result};
@@ -14,6 +14,7 @@ use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::owner::Owner;
 use outboard_transfer::report::NamePrinter;
 use outboard_transfer::volume_bytes::{self, End};
+use outboard_volume::access::{uses, uses_image};
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
 use std::cell::OnceCell;

@@ -7,7 +7,7 @@
 //! nobody else changed that meanwhile. An editor that fails leaves what it has saved. Until the new
 //! file is on stable storage the edited copy is kept, and told of if all does not go well.
 
-use super::{image_place, runs_programs, uses_image};
+use super::{image_place, runs_programs};
 use clap::Args;
 use outboard::{signal_child, signals, Fd, Tree};
 use outboard_error::{reason, warn, Error, ErrorKind, Result};
@@ -15,6 +15,7 @@ use outboard_sandbox::HostAccess;
 use outboard_transfer::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
 use outboard_transfer::operand::with_new_name;
 use outboard_transfer::report::Report;
+use outboard_volume::access::uses_image;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::temporary::PrivateDirectory;

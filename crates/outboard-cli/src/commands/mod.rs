@@ -64,6 +64,7 @@ use invocation::Invocation;
 use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{check_reserved, ImageName, Place};
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
@@ -548,22 +549,6 @@ impl Command {
         let files = images.chain(&access.reads).chain(&access.writes);
         Err(error.about_named(files.map(|path| path.as_os_str().as_bytes().to_vec())))
     }
-}
-
-/// The access that a place needs.
-fn uses(place: &Place, write: bool) -> HostAccess {
-    let mut access = HostAccess::default();
-    match place {
-        Place::Image(name, _) => access.images.push((name.file.clone(), write)),
-        Place::Host(path) if write => access.writes.push(path.clone()),
-        Place::Host(path) => access.reads.push(path.clone()),
-    }
-    access
-}
-
-/// The access that an image needs.
-fn uses_image(name: &ImageName, write: bool) -> HostAccess {
-    uses(&Place::Image(name.clone(), "/".into()), write)
 }
 
 fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool) -> HostAccess {

@@ -9,7 +9,6 @@ mod contents;
 mod difference;
 mod walk;
 
-use crate::commands::uses;
 use crate::output::Output;
 use clap::{Args, ValueEnum};
 use difference::{Difference, Line};
@@ -19,6 +18,7 @@ use outboard_error::{report, Error, Failure, Reported, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::hidden::HiddenFinder;
+use outboard_volume::access::uses;
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
 use std::ffi::{CString, OsString};

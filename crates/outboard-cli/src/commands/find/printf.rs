@@ -4,6 +4,7 @@
 
 use crate::format;
 use outboard_error::format::escaped;
+use outboard_transfer::moment::utc;
 use std::ffi::CString;
 
 /// Columns that a field may have.
@@ -250,7 +251,7 @@ fn time_of(stat: &libc::stat, which: u8) -> (i64, String) {
 /// A time in the format of ctime(3), with a fraction.
 fn date(stat: &libc::stat, which: u8) -> Vec<u8> {
     let (seconds, fraction) = time_of(stat, which);
-    let (year, time) = format::utc(seconds);
+    let (year, time) = utc(seconds);
     let time = time.strftime("%a %b %e %H:%M:%S");
     format!("{time}.{fraction} {year}").into_bytes()
 }
@@ -258,7 +259,7 @@ fn date(stat: &libc::stat, which: u8) -> Vec<u8> {
 /// A part of a file's time.
 fn time(stat: &libc::stat, which: u8, part: u8) -> Vec<u8> {
     let (seconds, fraction) = time_of(stat, which);
-    let (year, time) = format::utc(seconds);
+    let (year, time) = utc(seconds);
     let shown = |format| time.strftime(format).to_string();
     let text = match part {
         b'@' => format!("{seconds}.{fraction}"),

@@ -16,12 +16,13 @@ mod remount;
 mod serve;
 pub mod umount;
 
-use crate::commands::{uses_image, uses_images};
+use crate::commands::uses_images;
 use clap::{Args, ValueEnum};
 use options::Options;
 use outboard::System;
 use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{check_reserved, ImageName};
 use outboard_volume::containers::check_format_writable;
 use outboard_volume::host_mounts;

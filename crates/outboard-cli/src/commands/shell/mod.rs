@@ -9,7 +9,6 @@ mod history;
 mod places;
 
 use crate::commands::line::{split, understand, Lines};
-use crate::commands::uses;
 use crate::format::name;
 use crate::output::Output;
 use crate::reports;
@@ -18,6 +17,7 @@ use outboard_error::format::escaped;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_volume::access::uses;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::{Session, TreeId};
 use outboard_volume::standard_input::StandardInput;

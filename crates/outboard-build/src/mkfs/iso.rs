@@ -6,8 +6,8 @@
 //! The image was made a moment ago by the distribution's tool. Everything is checked all the same,
 //! and each directory is read once, so that no record can lead this astray.
 
-use crate::format::utc;
 use outboard_error::{Error, Result};
+use outboard_transfer::moment::utc;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where a new file system goes: a file, a part of a raw image, or a device inside of an image.
 
-use super::MkfsArgs;
-use crate::commands::uses_image;
-use outboard_error::{Error, ErrorKind, Result};
+use super::VolumePlan;
+use outboard_error::{Error, ErrorKind, Hint, Result};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::destination::describe;
 use outboard_volume::image::Image;
@@ -86,10 +86,10 @@ pub(super) fn lock_existing(session: &Session, name: &ImageName) -> Result<Optio
 
 /// The kind of image to make, and the size of an existing one.
 pub(super) fn find_target(
-    options: &MkfsArgs,
+    plan: &VolumePlan,
     session: &mut Session,
-    name: &ImageName,
 ) -> Result<(ImageTarget, Option<u64>)> {
+    let name = &plan.name;
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
@@ -112,7 +112,7 @@ pub(super) fn find_target(
     let inside = |image: &Image| session.is_inside_layers(image, name);
     let is_inside = matches!(&image, Ok(Some(image)) if inside(image));
     if name.partition.is_none() && name.volume.is_none() && found.is_file() && !is_inside {
-        return replaced(options, session, name, format, found.size());
+        return replaced(plan, session, format, found.size());
     }
     let (target, size, old) = match image? {
         Some(image) if !is_inside => {
@@ -134,7 +134,7 @@ pub(super) fn find_target(
         }
     };
     match old {
-        Some(old) if !options.force => Err(exists(
+        Some(old) if !plan.force => Err(exists(
             &shown,
             &format!("there is something of type {old} already"),
         )),
@@ -150,22 +150,21 @@ fn counted_sector(image: &Image, name: &ImageName) -> u64 {
 }
 
 fn exists(shown: &str, what: &str) -> Error {
-    Error::known(
-        ErrorKind::AlreadyExists,
-        format!("{shown}: {what} (--force overwrites it)"),
-    )
+    Error::hinted(ErrorKind::AlreadyExists, Hint::Replace, |advice| {
+        format!("{shown}: {what}{advice}")
+    })
 }
 
 /// A whole file that is there already, of which a new one takes the place. It keeps the format.
 fn replaced(
-    options: &MkfsArgs,
+    plan: &VolumePlan,
     session: &mut Session,
-    name: &ImageName,
     format: Option<&str>,
     length: u64,
 ) -> Result<(ImageTarget, Option<u64>)> {
+    let name = &plan.name;
     let shown = name.shown();
-    if !options.force {
+    if !plan.force {
         return Err(exists(&shown, "the file exists already"));
     }
     // The file itself is replaced, not a link to it.

@@ -4,11 +4,11 @@
 use super::estimate::{round_up, Storing, TreeSize};
 use super::makers::{FileSystemMaker, FillMethod, Reproducible};
 use super::packed::PackedImage;
+use super::source::ContentSource;
 use super::target::ImageTarget;
-use super::{ext, fat, host_tree, iso, losses, ContentSource, MkfsArgs, Wish};
-use crate::commands::{progress, uses_image};
+use super::{ext, fat, host_tree, iso, losses, VolumePlan, Wish};
 use outboard_error::format::size as size_text;
-use outboard_error::{warn, Error, ErrorKind, Failures, Result};
+use outboard_error::{warn, Error, ErrorKind, Failures, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
@@ -17,7 +17,9 @@ use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::labels::Labels;
 use outboard_transfer::moment::source_date;
 use outboard_transfer::owner::Owner;
+use outboard_transfer::report::Report;
 use outboard_transfer::tar::input::unpack_file;
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::image_file::FILE_SECTOR;
 use outboard_volume::scratch::{Range, Scratch};
@@ -38,8 +40,9 @@ const FIRST_DAY: i64 = 315_532_800;
 
 /// All that does not change from one attempt to the next.
 pub(super) struct Making<'a> {
-    options: &'a MkfsArgs,
+    plan: &'a VolumePlan,
     maker: &'static FileSystemMaker,
+    new_report: fn() -> Report,
     source: Option<ContentSource>,
     changes: Changes,
     /// The tool's options, besides those of the user.
@@ -60,13 +63,13 @@ pub(super) struct Making<'a> {
 
 impl<'a> Making<'a> {
     pub(super) fn new(
-        options: &'a MkfsArgs,
+        plan: &'a VolumePlan,
         maker: &'static FileSystemMaker,
-        name: &ImageName,
         sector: u64,
+        new_report: fn() -> Report,
     ) -> Result<Self> {
         maker.check_sectors(sector)?;
-        if options.reproducible && maker.reproducible == Reproducible::No {
+        if plan.reproducible && maker.reproducible == Reproducible::No {
             return Err(Error::known(
                 ErrorKind::Unsupported,
                 format!(
@@ -76,50 +79,51 @@ impl<'a> Making<'a> {
                 ),
             ));
         }
-        let source = options
-            .from
-            .as_deref()
-            .map(ContentSource::find)
-            .transpose()?;
+        let source = plan.from.as_deref().map(ContentSource::find).transpose()?;
         if let Some(source) = &source {
-            source.check(options)?;
+            source.check(plan)?;
         }
         match (&source, maker.filled) {
             (None, FillMethod::ByTool) => {
-                let text = format!("{} is read-only: name its contents with --from", maker.kind);
+                let text = format!(
+                    "{} is read-only: name its contents{}",
+                    maker.kind,
+                    Hint::Contents
+                );
                 return Err(Error::Usage(text));
             }
             (Some(_), FillMethod::Never) => {
-                let text = format!("{} has no files: --from makes no sense", maker.kind);
+                let text = format!("{} has no files: {}", maker.kind, Hint::NoContents);
                 return Err(Error::Usage(text));
             }
             _ => {}
         }
-        let time = if options.reproducible {
+        let time = if plan.reproducible {
             Some(source_date().map_err(Error::Usage)?.unwrap_or(FIRST_DAY))
         } else {
             None
         };
-        let owner = match (&options.owner, &source) {
+        let owner = match (&plan.owner, &source) {
             (Some(text), Some(source)) => Some(Owner::find_below(text.as_bytes(), source.path())?),
             _ => None,
         };
         let mut making = Self {
-            options,
+            plan,
             maker,
+            new_report,
             source,
             changes: Changes {
                 owner,
-                owners: options.owner_map.clone(),
+                owners: plan.owner_map.clone(),
                 labels: None,
                 newest: time,
             },
             words: Vec::new(),
-            uuid: options.uuid.clone(),
+            uuid: plan.uuid.clone(),
             time,
             sector,
-            shown: name.shown(),
-            operand: name.operand(),
+            shown: plan.name.shown(),
+            operand: plan.name.operand(),
             replaced: None,
             remarks: RefCell::default(),
         };
@@ -130,8 +134,8 @@ impl<'a> Making<'a> {
     /// Collects the options of the tool.
     fn choose_words(&mut self) -> Result<()> {
         let maker = self.maker;
-        self.say(maker.say_sectors(self.sector, &self.options.options));
-        if let Some(label) = &self.options.label {
+        self.say(maker.say_sectors(self.sector, &self.plan.options));
+        if let Some(label) = &self.plan.label {
             self.say(maker.say_label(label)?);
         }
         if self.time.is_some() && self.uuid.is_none() && maker.has_uuid() {
@@ -156,7 +160,7 @@ impl<'a> Making<'a> {
         if maker.filled == FillMethod::ByTool {
             self.choose_changes_of_tool()
         } else {
-            let labels = self.options.file_contexts.as_deref();
+            let labels = self.plan.file_contexts.as_deref();
             self.changes.labels = labels.map(Labels::read).transpose()?;
             Ok(())
         }
@@ -164,17 +168,19 @@ impl<'a> Making<'a> {
 
     /// Where the tool is given the tree, it also makes the changes.
     fn choose_changes_of_tool(&mut self) -> Result<()> {
-        if !self.options.owner_map.is_empty() {
+        if !self.plan.owner_map.is_empty() {
             let text = format!(
-                "{} cannot map owners in {}: only --owner USER:GROUP for all files",
-                self.maker.tool.name, self.maker.kind
+                "{} cannot map owners in {}: only {}",
+                self.maker.tool.name,
+                self.maker.kind,
+                Hint::OneOwner
             );
             return Err(Error::Usage(text));
         }
         if let Some(owner) = self.changes.owner {
             self.say(self.maker.say_owner(owner)?);
         }
-        if let Some(file) = &self.options.file_contexts {
+        if let Some(file) = &self.plan.file_contexts {
             let mut word = OsString::from(self.maker.labels_word()?);
             word.push(file);
             self.words.push(word);
@@ -188,7 +194,7 @@ impl<'a> Making<'a> {
 
     /// A UUID for images that are to be the same each time: from the type, label and time.
     fn fixed_uuid(&self) -> String {
-        let label = self.options.label.as_deref().unwrap_or_default();
+        let label = self.plan.label.as_deref().unwrap_or_default();
         let text = format!("{}\0{label}\0{:?}", self.maker.kind, self.time);
         let uuid = uuid::from_name(&text);
         match self.maker.reproducible {
@@ -198,16 +204,17 @@ impl<'a> Making<'a> {
     }
 
     pub(super) fn wish(&self, target: &ImageTarget, has: Option<u64>) -> Result<Wish> {
-        let size = self.options.size;
+        let size = self.plan.size;
         match target {
             ImageTarget::Range {
                 range: Range { size: room, .. },
                 ..
             }
             | ImageTarget::Device { size: room, .. } => match size {
-                _ if self.options.fit => Err(Error::Usage(format!(
-                    "{}: it has its size, so --fit makes no sense",
-                    self.shown
+                _ if self.plan.fit => Err(Error::Usage(format!(
+                    "{}: it has its size, so {}",
+                    self.shown,
+                    Hint::NoFit
                 ))),
                 Some(size) if size > *room => Err(Error::known(
                     ErrorKind::NoSpace,
@@ -217,13 +224,14 @@ impl<'a> Making<'a> {
             },
             ImageTarget::File { .. } => match (size, has) {
                 (Some(size), _) => Ok(Wish::Exactly(size)),
-                (None, Some(size)) if !self.options.fit && self.source.is_none() => {
+                (None, Some(size)) if !self.plan.fit && self.source.is_none() => {
                     Ok(Wish::Exactly(size))
                 }
                 (None, _) if self.source.is_some() => Ok(Wish::Fit),
-                _ => Err(Error::Usage(
-                    "say how large the image is to be, as in --size 2G".to_owned(),
-                )),
+                _ => Err(Error::Usage(format!(
+                    "say how large the image is to be{}",
+                    Hint::NewSize
+                ))),
             },
         }
     }
@@ -282,9 +290,10 @@ impl<'a> Making<'a> {
             Copied::UntilFull => Err(Error::known(
                 ErrorKind::NoSpace,
                 format!(
-                    "{}: {} is too small for the contents: give a larger --size, or --fit{}",
+                    "{}: {} is too small for the contents: {}{}",
                     self.shown,
                     size_text(size),
+                    Hint::LargerSize,
                     self.advice_on_inodes(session, scratch, size)?
                 ),
             )),
@@ -427,11 +436,11 @@ impl<'a> Making<'a> {
                     hidden: &HiddenFinder::default(),
                     operand: Some(&self.operand),
                 };
-                cp::copy(session, &order, &contents, &place, progress::report)
+                cp::copy(session, &order, &contents, &place, self.new_report)
             }
             ContentSource::Tar(archive) => {
                 let input = archive.open()?;
-                match unpack_file(session, input, &place, &self.operand, progress::report) {
+                match unpack_file(session, input, &place, &self.operand, self.new_report) {
                     Ok(()) => Ok(Copied::All),
                     Err(Error::Told) => Ok(Copied::Some),
                     Err(error) => Err(error),
@@ -470,7 +479,7 @@ impl<'a> Making<'a> {
                 call = call.naming(tree.as_ref(), &packed.shown());
             }
         }
-        if let Some(path) = &self.options.file_contexts {
+        if let Some(path) = &self.plan.file_contexts {
             call = call.reads(path);
         }
         for word in self.maker.words() {
@@ -482,7 +491,7 @@ impl<'a> Making<'a> {
                     if let (Some(_), Some(tree)) = (source, tree) {
                         call = call.argument("-d").argument(tree.as_ref());
                     }
-                    call.arguments(&self.options.options)
+                    call.arguments(&self.plan.options)
                 }
                 _ => call.argument(word),
             };
@@ -542,7 +551,7 @@ impl<'a> Making<'a> {
                 started,
             };
             // The tool's own options may leave out files.
-            let compares = self.options.options.is_empty();
+            let compares = self.plan.options.is_empty();
             if !kept || compares && !packed.is_complete(session)? {
                 made = Copied::Some;
             }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What holds a file system, and limits its size: the image's file, a partition, or a layer.
 
-use crate::commands::uses_image;
 use crate::sfdisk;
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table, TableKind};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
 use outboard_volume::session::{apart, Session};

@@ -4,13 +4,13 @@
 
 use super::host_tree;
 use super::makers::FileSystemMaker;
-use crate::commands::uses_image;
 use outboard::{Metadata, Tree};
 use outboard_error::format::escaped;
 use outboard_error::{reason, ErrorKind, Failure, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::report::{Loss, Report};
 use outboard_transfer::walk::{Entry, EntryText, Step};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::{apart, Session};
 use std::ffi::OsStr;

@@ -3,11 +3,11 @@
 //! there, and have the wanted size. Some tools make less, or nothing, and call that success.
 
 use super::makers::{FileSystemMaker, FillMethod};
-use super::{MkfsArgs, Wish};
-use crate::commands::uses_image;
+use super::{VolumePlan, Wish};
 use outboard_error::format::size as size_text;
 use outboard_error::{warn, Error, Result};
 use outboard_image::{probe, Class, FileSource, Probe};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::destination::{Use, UsedFiles};
 use outboard_volume::scratch::Scratch;
@@ -21,9 +21,10 @@ const UNUSED: u64 = 16 << 20;
 const UNUSED_PART: u64 = 16;
 
 /// Refuses an image that is also something which this command reads.
-pub(super) fn check_inputs(options: &MkfsArgs, session: &Session, name: &ImageName) -> Result<()> {
+pub(super) fn check_inputs(plan: &VolumePlan, session: &Session) -> Result<()> {
+    let name = &plan.name;
     let mut used = UsedFiles::default();
-    for path in options.from.iter().chain(&options.file_contexts) {
+    for path in plan.from.iter().chain(&plan.file_contexts) {
         used.add(path, Use::Input);
     }
     let settings = session.options();
@@ -40,20 +41,20 @@ pub(super) fn check_inputs(options: &MkfsArgs, session: &Session, name: &ImageNa
     used.check_image(&name.file)
 }
 
-/// Checks the file system in a private file. `shown`: the image, for messages.
+/// Checks the file system in a private file.
 pub(super) fn check_made(
     session: &mut Session,
-    options: &MkfsArgs,
+    plan: &VolumePlan,
     maker: &FileSystemMaker,
     scratch: &Scratch,
     wish: Wish,
-    shown: &str,
 ) -> Result<()> {
+    let shown = plan.name.shown();
     let Some(found) = look(scratch)? else {
         let made = match scratch.size()? {
             0 => "an empty file: this type cannot be made of these contents".to_owned(),
             // The tool's own options may ask for what is not known here, as sectors of 8192 bytes.
-            _ if !options.options.is_empty() => return Ok(()),
+            _ if !plan.options.is_empty() => return Ok(()),
             _ => format!("no file system of type {} that is known", maker.kind),
         };
         return Err(Error::Failed(format!(
@@ -87,7 +88,7 @@ pub(super) fn check_made(
         size_text(wanted)
     );
     // The rest of a partition may stay unused, and the tool's own options may ask for that.
-    if options.size.is_some() && options.options.is_empty() {
+    if plan.size.is_some() && plan.options.is_empty() {
         Err(Error::Failed(text))
     } else {
         warn(format!("warning: {text}"));

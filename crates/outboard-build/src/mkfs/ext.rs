@@ -5,7 +5,6 @@
 //! chance. Afterwards debugfs sets the times that mke2fs takes from the host, and the owners and
 //! labels that the user changes. Its script names inodes by number, never by name.
 
-use crate::commands::uses_image;
 use outboard::Tree;
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -13,6 +12,7 @@ use outboard_sandbox::tool::{Call, Tool};
 use outboard_transfer::cp::Changes;
 use outboard_transfer::operand::Named;
 use outboard_transfer::walk::{Step, Walk};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::{apart, Session};

@@ -6,8 +6,8 @@
 //! The image was made a moment ago, by the distribution's tool and our kernel; everything is
 //! checked all the same, and a chain of clusters is followed no further than there are clusters.
 
-use crate::format::utc;
 use outboard_error::{Error, Result};
+use outboard_transfer::moment::utc;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;

@@ -2,10 +2,10 @@
 //! How each type of file system is resized: by a tool of the distribution, or by the kernel.
 
 use super::holder::round_up;
-use crate::commands::uses_image;
 use outboard::{Fd, Mount};
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::tool::{Tool, ToolFile};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::options::Options;
 use outboard_volume::session::{apart, Session};
@@ -62,14 +62,8 @@ impl Method {
             "xfs" => Self::Xfs,
             "btrfs" if volume.probe.detail.is_empty() => Self::Btrfs,
             kind => {
-                return Err(Error::known(
-                    ErrorKind::Unsupported,
-                    format!(
-                        "{}: {kind} cannot be resized; make a new image, and copy: outboard cp -a \
-                     {0}:/ NEW:/",
-                        volume.shown()
-                    ),
-                ))
+                let text = format!("{kind} cannot be resized; make a new image, and copy");
+                return Err(copied_instead(volume, &text));
             }
         })
     }
@@ -105,17 +99,22 @@ impl Method {
                 ),
             )
             .into()),
-            (Self::F2fs | Self::Xfs, _) => Err(Error::known(
-                ErrorKind::Unsupported,
-                format!(
-                "{}: {} cannot shrink; make a smaller image, and copy: outboard cp -a {0}:/ NEW:/",
-                volume.shown(),
-                volume.probe.kind
-            ),
-            )
-            .into()),
+            (Self::F2fs | Self::Xfs, _) => {
+                let kind = volume.probe.kind;
+                let text = format!("{kind} cannot shrink; make a smaller image, and copy");
+                Err(copied_instead(&volume, &text).into())
+            }
         }
     }
+}
+
+/// The refusal of a change that a copy of the files makes instead.
+fn copied_instead(volume: &ToolVolume, text: &str) -> Error {
+    let name = volume.shown();
+    let hint = Hint::CopyToNew { name };
+    Error::hinted(ErrorKind::Unsupported, hint, |advice| {
+        format!("{}: {text}{advice}", volume.shown())
+    })
 }
 
 fn by_tool(volume: &mut ToolVolume, work: impl FnOnce(&ToolFile) -> Result<()>) -> Result<()> {
@@ -165,9 +164,11 @@ fn resize_ext(settings: &Options, volume: &mut ToolVolume, goal: Goal) -> Result
         let check = CHECK.call(settings.confinement())?.changes(file);
         let checked = check.arguments(["-f", "-p"]).argument(file).run()?;
         if !matches!(checked.code(), Some(0 | 1)) {
-            return Err(checked.failure(&format!(
-                "{shown} has to be repaired first (outboard fsck -y)"
-            )));
+            let repair = Hint::RunFsck {
+                volume: None,
+                repair: true,
+            };
+            return Err(checked.failure(&format!("{shown} has to be repaired first ({repair})")));
         }
         let call = TOOL.call(settings.confinement())?.changes(file);
         let call = match goal {
