@@ -14,9 +14,8 @@ mod output;
 mod record;
 mod reports;
 
-use commands::arguments::Arguments;
 use commands::line::usage;
-use commands::Command;
+use commands::{Arguments, Command};
 use exit_code::{code_of, exit_code, may_be_of_the_host, set_failure_code};
 use front::Program;
 use outboard::{set_name, Allocator, Fd, Inherited};

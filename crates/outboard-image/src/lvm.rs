@@ -44,11 +44,6 @@ fn checksum(parts: &[&[u8]]) -> u32 {
     !hasher.finalize()
 }
 
-/// An identifier without its dashes in texts.
-fn plain_id(id: &str) -> String {
-    id.chars().filter(|&c| c != '-').collect()
-}
-
 impl PhysicalVolume {
     /// Reads the label, and the metadata of the group. `None`: this is no physical volume.
     pub fn read(source: &(impl Source + ?Sized)) -> io::Result<Option<Self>> {

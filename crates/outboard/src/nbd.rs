@@ -6,6 +6,7 @@
 //! the server sends is checked: lengths are bounded, and a wrong number is an error.
 
 mod driver;
+mod export;
 
 use crate::disk::KernelDisk;
 use crate::invalid::invalid_data;
@@ -14,6 +15,7 @@ use crate::kernel_files::write_text;
 use crate::net::deadline::UntilDeadline;
 use crate::net::TcpStream;
 use driver::Connection;
+use export::{NbdExport, RequestSizes};
 use outboard_sys::libc;
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
@@ -41,25 +43,11 @@ const BLOCKS: std::ops::RangeInclusive<u32> = 512..=4096;
 const USUAL_MOST: u32 = 1280 << 10;
 const LOWEST_MOST: u32 = 4096;
 
-/// Limits that a server states for one request, in bytes.
-#[derive(Clone, Copy)]
-struct RequestSizes {
-    least: u32,
-    most: u32,
-}
-
 /// Of a server that says nothing about them.
 const USUAL_SIZES: RequestSizes = RequestSizes {
     least: *BLOCKS.start(),
     most: u32::MAX,
 };
-
-/// The disk as the server describes it.
-struct NbdExport {
-    size: u64,
-    flags: u16,
-    sizes: RequestSizes,
-}
 
 fn fill(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<()> {
     stream

@@ -2,10 +2,9 @@
 //! `outboard completions`: what shells need to complete the command line, made from its own
 //! description.
 
-use crate::commands::arguments::Arguments;
 use crate::commands::manual::table_row;
 use crate::output::print_all;
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell as Kind;
 use outboard_error::Result;
 
@@ -29,23 +28,23 @@ pub enum CompletionShell {
 /// More completions, for bash alone; "@OPTIONS@" stands for the words after `mount -o`.
 const BASH: &str = include_str!("completions.bash");
 
-pub fn run(options: &CompletionsArgs) -> Result<()> {
+/// `whole`: the command line.
+pub fn run(options: &CompletionsArgs, mut whole: Command) -> Result<()> {
     let kind = match options.shell {
         CompletionShell::Bash => Kind::Bash,
         CompletionShell::Zsh => Kind::Zsh,
         CompletionShell::Fish => Kind::Fish,
     };
     let mut text = Vec::new();
-    clap_complete::generate(kind, &mut Arguments::grammar(), "outboard", &mut text);
+    clap_complete::generate(kind, &mut whole, "outboard", &mut text);
     if kind == Kind::Bash {
-        text.extend_from_slice(BASH.replace("@OPTIONS@", &mount_options()).as_bytes());
+        text.extend_from_slice(BASH.replace("@OPTIONS@", &mount_options(&whole)).as_bytes());
     }
     print_all(&text)
 }
 
 /// The words after `mount -o`, from the table in its help. With a value they end in "=".
-fn mount_options() -> String {
-    let whole = Arguments::grammar();
+fn mount_options(whole: &Command) -> String {
     let mount = whole.find_subcommand("mount");
     let help = mount.and_then(|mount| mount.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();

@@ -2,15 +2,15 @@
 //! Lines of scripts and of the shell: each is split into words as `sh` does it, and then understood
 //! as the command line is.
 
-use crate::commands::arguments::Arguments;
 use crate::commands::settings::Settings;
-use crate::commands::Command;
 use crate::exit_code::code_of;
 use clap::error::ErrorKind;
-use clap::FromArgMatches;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_sandbox::HostAccess;
+use outboard_volume::session::Session;
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::io::{BufRead, Read};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStringExt;
@@ -19,6 +19,26 @@ use std::os::unix::ffi::OsStringExt;
 const ALONE: [&str; 3] = ["run-script", "shell", "mount"];
 /// Most bytes of a line.
 const LONGEST: usize = 1 << 20;
+
+/// A command that a line names.
+pub trait LineCommand: Debug {
+    /// The host's files and rights that the command uses.
+    fn host_access(&self) -> HostAccess;
+
+    /// Runs the command as a line of others.
+    fn run_line(&self, session: &mut Session) -> Result<()>;
+}
+
+type ParsedLine = (Settings, Box<dyn LineCommand>);
+
+/// The program's commands. The table of commands knows each of them; they know the table by this
+/// alone.
+pub struct CommandSet {
+    /// The command line.
+    pub grammar: fn() -> clap::Command,
+    /// The command of a command line, and the shared options before it.
+    pub parse: fn(&clap::ArgMatches) -> std::result::Result<ParsedLine, clap::Error>,
+}
 
 /// The words of a line; none if it is empty or a comment.
 pub fn split(line: &[u8]) -> Result<Vec<OsString>> {
@@ -29,17 +49,20 @@ pub fn split(line: &[u8]) -> Result<Vec<OsString>> {
 }
 
 /// The command of these words. `grammar` is the command line's. `None`: help, which was printed.
-pub fn understand(words: Vec<OsString>, grammar: clap::Command) -> Result<Option<Command>> {
-    parse(words, grammar)
-        .map(Some)
-        .or_else(|problem| match problem {
-            Problem::Help(error) => {
-                // Without a reader there is nobody to help.
-                let _ = error.print();
-                Ok(None)
-            }
-            Problem::Wrong(error) => Err(error),
-        })
+pub fn understand(
+    words: Vec<OsString>,
+    grammar: clap::Command,
+    commands: &CommandSet,
+) -> Result<Option<Box<dyn LineCommand>>> {
+    match parse(words, grammar, commands) {
+        Ok(command) => Ok(Some(command)),
+        Err(Problem::Help(error)) => {
+            // Without a reader there is nobody to help.
+            let _ = error.print();
+            Ok(None)
+        }
+        Err(Problem::Wrong(error)) => Err(error),
+    }
 }
 
 /// Why words are no command.
@@ -52,18 +75,19 @@ pub enum Problem {
 pub fn parse(
     words: Vec<OsString>,
     grammar: clap::Command,
-) -> std::result::Result<Command, Problem> {
+    commands: &CommandSet,
+) -> std::result::Result<Box<dyn LineCommand>, Problem> {
     let matches = match grammar.no_binary_name(true).try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) if is_help(error.kind()) => return Err(Problem::Help(error)),
         Err(error) => return Err(Problem::Wrong(usage(&error))),
     };
-    command_of(&matches).map_err(Problem::Wrong)
+    command_of(&matches, commands).map_err(Problem::Wrong)
 }
 
-fn command_of(matches: &clap::ArgMatches) -> Result<Command> {
-    let parsed = Arguments::from_arg_matches(matches).map_err(|error| usage(&error))?;
-    if parsed.settings != Settings::default() {
+fn command_of(matches: &clap::ArgMatches, commands: &CommandSet) -> Result<Box<dyn LineCommand>> {
+    let (settings, command) = (commands.parse)(matches).map_err(|error| usage(&error))?;
+    if settings != Settings::default() {
         return Err(Error::Usage(
             "a line cannot have shared options, which hold for all lines: give them to run-script \
              or shell itself"
@@ -76,7 +100,7 @@ fn command_of(matches: &clap::ArgMatches) -> Result<Command> {
             "{name} cannot be used here: it is a command of its own"
         )));
     }
-    Ok(parsed.command)
+    Ok(command)
 }
 
 fn is_help(kind: ErrorKind) -> bool {
@@ -170,9 +194,10 @@ impl<R: BufRead> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::{Arguments, COMMANDS};
 
-    fn parse(line: &str) -> Result<Option<Command>> {
-        understand(split(line.as_bytes())?, Arguments::grammar())
+    fn parse(line: &str) -> Result<Option<Box<dyn LineCommand>>> {
+        understand(split(line.as_bytes())?, Arguments::grammar(), &COMMANDS)
     }
 
     #[test]
@@ -197,7 +222,8 @@ mod tests {
                 other => panic!("{line}: {other:?}"),
             }
         }
-        assert!(matches!(parse("ls x.img:/"), Ok(Some(Command::Ls(_)))));
+        let command = parse("ls x.img:/").unwrap().expect("a command");
+        assert!(format!("{command:?}").starts_with("Ls("));
     }
 
     fn run(text: &str, keep_going: bool) -> (Vec<String>, Result<()>) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard manual`: the manual pages, made from the command line's own description.
 
-use crate::commands::arguments::Arguments;
 use crate::commands::settings::is_shared;
 use crate::output::print_all;
 use clap::builder::PossibleValue;
@@ -19,8 +18,8 @@ pub struct ManualArgs {
     pub command: Option<String>,
 }
 
-pub fn run(options: &ManualArgs) -> Result<()> {
-    let mut whole = Arguments::grammar();
+/// `whole`: the command line.
+pub fn run(options: &ManualArgs, mut whole: Command) -> Result<()> {
     whole.build();
     let command = match &options.command {
         None => &whole,

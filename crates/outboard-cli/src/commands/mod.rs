@@ -2,7 +2,7 @@
 //! The commands. Each has a file that holds its part of the command line and what it does.
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
-pub mod arguments;
+mod access;
 mod cat;
 mod chattr;
 mod chmod;
@@ -24,6 +24,7 @@ mod fstrim;
 mod getfacl;
 mod getfattr;
 mod hub;
+mod image_operands;
 mod info;
 mod invocation;
 mod lab;
@@ -59,22 +60,87 @@ mod verbose;
 
 use crate::exit_code::{code_of, with_failure_code};
 use crate::output::{JsonLayout, Output};
-use clap::{Args, Subcommand};
+use access::{
+    outside_of_the_sandbox, reads_images, runs_programs, uses_image_of, uses_images,
+    writes_images,
+};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use image_operands::{check_file_name, image_place, in_image, is_image_file, likely_place};
 use invocation::Invocation;
-use outboard_error::format::escaped;
+use line::{CommandSet, LineCommand};
+use outboard::{profile, release, version};
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
-use outboard_volume::access::uses_image;
-use outboard_volume::address::{check_reserved, ImageName, Place};
+use outboard_volume::address::check_reserved;
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
-use settings::CommandArgs;
 use settings::SettingsGroup::{self, Images, Kernel, Sandbox, Servers, Volumes, Wildcards};
-use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
+use settings::{check_used, CommandArgs, Settings};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+/// Open, read and write disk images with Linux's own file systems, without root.
+///
+/// A place inside an image is written IMAGE:/PATH, IMAGE@N:/PATH for partition N, and
+/// IMAGE@NAME:/PATH for a volume that "outboard info" names. PATH may have wildcards: *, ?, [a-z].
+/// Everything without ":/" is a path of the host, or an image or volume where a command takes one.
+#[derive(Debug, Parser)]
+#[command(name = "outboard", version = version_text(), max_term_width = 100)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub settings: Settings,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+impl Arguments {
+    /// The command line for help, manual pages, completions and lines of scripts: a command has
+    /// only the shared options that it uses.
+    pub fn grammar() -> clap::Command {
+        Self::command().mut_args(|argument| argument.global(false))
+    }
+
+    /// Parses a command line, as [`Parser::try_parse_from`] does. To build the command lines of all
+    /// commands takes longer than to boot the kernel, so those of other commands are left out at
+    /// first. Help and errors need all of them.
+    pub fn of(words: &[OsString]) -> std::result::Result<Self, clap::Error> {
+        let mut grammar = few_commands(words);
+        let matches = grammar.try_get_matches_from_mut(words).or_else(|_| {
+            grammar = Self::grammar();
+            grammar.try_get_matches_from_mut(words)
+        })?;
+        if let Some(name) = matches.subcommand_name() {
+            check_used(&mut grammar, &matches, name, Command::settings_of(name))?;
+        }
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// The command line with the commands that one of the words names. Each takes all shared options:
+/// [`check_used`] then knows which of them the command does not use.
+fn few_commands(words: &[OsString]) -> clap::Command {
+    let mut names: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let commands = names.into_iter().filter_map(Command::named);
+    Settings::augment_args(clap::Command::new("outboard"))
+        .subcommand_required(true)
+        .subcommands(commands)
+}
+
+fn version_text() -> String {
+    format!("{} (Linux {}, profile {})", version(), release(), profile())
+}
+
+/// All commands, for those that run or describe others.
+const COMMANDS: CommandSet = CommandSet {
+    grammar: Arguments::grammar,
+    parse: |matches| {
+        let parsed = Arguments::from_arg_matches(matches)?;
+        Ok((parsed.settings, Box::new(parsed.command)))
+    },
+};
 
 /// Shared options of a command whose operands may have wildcards.
 const WITH_WILDCARDS: &[SettingsGroup] = &[Images, Volumes, Wildcards, Servers, Kernel, Sandbox];
@@ -302,13 +368,13 @@ commands! {
     }
     "run-script" RunScript(run_script::RunScriptArgs) {
         uses: WITH_WILDCARDS,
-        access: run_script::RunScriptArgs::host_access,
-        writes: run_script::run,
+        access: |options| options.host_access(&COMMANDS),
+        writes: |options, session| run_script::run(options, session, &COMMANDS),
     }
     "shell" Shell(shell::ShellArgs) {
         uses: WITH_WILDCARDS,
         access: shell::ShellArgs::host_access,
-        writes: shell::run,
+        writes: |options, session| shell::run(options, session, &COMMANDS),
     }
     "mkfs" Mkfs(mkfs::MkfsArgs) {
         uses: BY_TOOLS,
@@ -443,13 +509,13 @@ commands! {
     "completions" Completions(completions::CompletionsArgs) {
         uses: &[],
         host: |_| HostAccess::default(),
-        writes: |options, _, _| completions::run(options),
+        writes: |options, _, _| completions::run(options, Arguments::grammar()),
     }
     #[command(hide = true)]
     "manual" Manual(manual::ManualArgs) {
         uses: &[],
         host: |_| HostAccess::default(),
-        writes: |options, _, _| manual::run(options),
+        writes: |options, _, _| manual::run(options, Arguments::grammar()),
     }
 }
 
@@ -467,21 +533,6 @@ impl Command {
             Command::Fsck(_) => fsck::FAILED,
             _ => 1,
         }
-    }
-
-    /// Runs the command as a line of others.
-    pub fn run_line(&self, session: &mut Session) -> Result<()> {
-        with_failure_code(self.failure_code(), || {
-            let mut output = self.output()?;
-            let checked = self.check_images(&self.host_access());
-            let done = checked.and_then(|()| self.run(session, &mut output));
-            let done = session.unless_older(done);
-            let ended = output.end(done);
-            ended.map_err(|error| match error {
-                Error::Told => Error::Status(code_of(&error)),
-                other => other,
-            })
-        })
     }
 
     /// Its output, before it begins.
@@ -551,104 +602,25 @@ impl Command {
     }
 }
 
-fn uses_images<'a>(operands: impl IntoIterator<Item = &'a OsString>, write: bool) -> HostAccess {
-    let mut access = HostAccess::default();
-    for operand in operands {
-        access.add(uses_image_of(&Place::find(operand), write));
+impl LineCommand for Command {
+    fn host_access(&self) -> HostAccess {
+        Command::host_access(self)
     }
-    access
-}
 
-/// The access of a command that takes a place in an image, or an image by its own name.
-fn uses_image_of(place: &Place, write: bool) -> HostAccess {
-    match place {
-        Place::Image(name, _) => uses_image(name, write),
-        Place::Host(path) => uses_image(&ImageName::find(path.as_os_str()), write),
-    }
-}
-
-/// The access of a command that only reads in images. Operands: places in them, or their own names.
-fn reads_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
-    uses_images(operands, false)
-}
-
-/// The access of a command that changes images.
-fn writes_images<'a>(operands: impl IntoIterator<Item = &'a OsString>) -> HostAccess {
-    uses_images(operands, true)
-}
-
-/// The access of a command that runs other programs on an image. It is sandboxed only for the work
-/// that it does with the kernel: [`apart`](outboard_volume::session::apart).
-fn runs_programs(image: &OsString) -> HostAccess {
-    HostAccess {
-        outside: true,
-        ..writes_images([image])
+    fn run_line(&self, session: &mut Session) -> Result<()> {
+        with_failure_code(self.failure_code(), || {
+            let mut output = self.output()?;
+            let checked = self.check_images(&self.host_access());
+            let done = checked.and_then(|()| self.run(session, &mut output));
+            let done = session.unless_older(done);
+            let ended = output.end(done);
+            ended.map_err(|error| match error {
+                Error::Told => Error::Status(code_of(&error)),
+                other => other,
+            })
+        })
     }
 }
 
-/// The access of a command without an image whose child processes do the work, each in a sandbox
-/// or without an image.
-fn outside_of_the_sandbox() -> HostAccess {
-    HostAccess {
-        outside: true,
-        ..HostAccess::default()
-    }
-}
-
-/// An operand that must be in an image.
-fn image_place(operand: &OsStr) -> Result<Place> {
-    in_image(&Place::find(operand))
-}
-
-/// Refuses a path of the host.
-fn in_image(place: &Place) -> Result<Place> {
-    match place {
-        Place::Host(path) => {
-            check_file_name(path)?;
-            Err(Error::Usage(format!(
-                "{} is not a place in an image: write IMAGE:/PATH, as in {}",
-                path.display(),
-                likely_place(path.as_os_str())
-            )))
-        }
-        place => Ok(place.clone()),
-    }
-}
-
-/// Refuses the name of a file that is not there if it names a partition of a file that is.
-fn check_file_name(path: &Path) -> Result<()> {
-    let name = ImageName::find(path.as_os_str());
-    if name.partition.is_none() || name.volume.is_some() || !is_image_file(&name.file) {
-        return Ok(());
-    }
-    let shown = name.shown();
-    Err(Error::Usage(format!(
-        "{shown} is a partition, not a place in it: \":/\" is missing, as in {shown}:/"
-    )))
-}
-
-/// The place that a user may have meant with another text: IMAGE, "IMAGE:" or "IMAGE:PATH", or a
-/// path inside of some image.
-fn likely_place(operand: &OsStr) -> String {
-    let bytes = operand.as_bytes();
-    let colon = bytes.iter().rposition(|&byte| byte == b':');
-    let is_image = |&at: &usize| {
-        let name = ImageName::find(OsStr::from_bytes(&bytes[..at]));
-        name.file.symlink_metadata().is_ok()
-    };
-    let is_place = |at: &usize| at + 1 == bytes.len() || is_image(at);
-    let (image, path) = match colon.filter(is_place) {
-        Some(at) => (&bytes[..at], &bytes[at + 1..]),
-        None if bytes.starts_with(b"/") && !Path::new(operand).is_file() => {
-            return format!("disk.img:{}", escaped(bytes));
-        }
-        None => (bytes, &bytes[..0]),
-    };
-    format!("{}:/{}", escaped(image), escaped(path))
-}
-
-/// Whether a path leads to a file that can be an image.
-fn is_image_file(path: &Path) -> bool {
-    let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();
-    path.metadata().is_ok_and(may_be_image)
-}
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run-script`: many commands, one kernel.
 
-use crate::commands::arguments::Arguments;
-use crate::commands::line::{parse, split, understand, Lines};
+use crate::commands::line::{parse, split, understand, CommandSet, Lines};
 use clap::Args;
 use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
@@ -79,9 +78,9 @@ impl RunScriptArgs {
     }
 
     /// The access that all its commands need together.
-    pub fn host_access(&self) -> HostAccess {
+    pub fn host_access(&self, commands: &CommandSet) -> HostAccess {
         let mut access = HostAccess::default();
-        for part in parts(self.text().unwrap_or_default()) {
+        for part in parts(self.text().unwrap_or_default(), commands) {
             access.add(part.access);
         }
         access
@@ -98,23 +97,23 @@ struct ScriptPart<'a> {
 }
 
 /// The access that a line needs. A line with an error fails when its turn comes.
-fn access_of(line: &[u8]) -> HostAccess {
+fn access_of(line: &[u8], commands: &CommandSet) -> HostAccess {
     let words = split(line).unwrap_or_default();
     if words.is_empty() {
         HostAccess::default()
     } else {
-        parse(words, Arguments::grammar())
+        parse(words, (commands.grammar)(), commands)
             .map(|command| command.host_access())
             .unwrap_or_default()
     }
 }
 
 /// Lines that work outside of the sandbox are each a part, and so are the lines between them.
-fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
+fn parts<'a>(text: &'a [u8], commands: &CommandSet) -> Vec<ScriptPart<'a>> {
     let mut parts: Vec<ScriptPart> = Vec::new();
     let mut start = 0;
     for (number, line) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
-        let access = access_of(line);
+        let access = access_of(line, commands);
         let end = start + line.len();
         match parts.last_mut() {
             Some(last) if !last.access.outside && !access.outside => {
@@ -132,14 +131,16 @@ fn parts(text: &[u8]) -> Vec<ScriptPart<'_>> {
     parts
 }
 
-pub fn run(options: &RunScriptArgs, session: &mut Session) -> Result<()> {
+pub fn run(options: &RunScriptArgs, session: &mut Session, commands: &CommandSet) -> Result<()> {
     let text = options.text()?;
+    let run =
+        |text, before, session: &mut Session| run_lines(options, text, before, session, commands);
     if !session.is_outside() {
-        return run_lines(options, text, 0, session);
+        return run(text, 0, session);
     }
     let mut failed = false;
-    for part in parts(text) {
-        let lines = |session: &mut Session| run_lines(options, part.text, part.before, session);
+    for part in parts(text, commands) {
+        let lines = |session: &mut Session| run(part.text, part.before, session);
         let done = if part.access.outside {
             lines(session)
         } else {
@@ -162,6 +163,7 @@ fn run_lines(
     text: &[u8],
     before: u64,
     session: &mut Session,
+    commands: &CommandSet,
 ) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let mut lines = Lines {
@@ -173,7 +175,7 @@ fn run_lines(
     lines.run(&interrupt, |line| {
         let words = split(line)?;
         if !words.is_empty() {
-            if let Some(command) = understand(words, Arguments::grammar())? {
+            if let Some(command) = understand(words, (commands.grammar)(), commands)? {
                 command.run_line(session)?;
             }
         }
@@ -184,11 +186,12 @@ fn run_lines(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::COMMANDS;
 
     #[test]
     fn parts_end_where_programs_run() {
         let text = b"ls a.img:/\n# no\nls b.img:/\nfsck a.img\nmkfs ext4 c.img\n\ncat a.img:/x";
-        let parts = parts(text);
+        let parts = parts(text, &COMMANDS);
         let seen: Vec<_> = parts
             .iter()
             .map(|part| (part.before, part.access.outside, part.access.images.len()))

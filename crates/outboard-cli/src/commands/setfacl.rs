@@ -4,6 +4,7 @@
 //! The command line becomes a plan: steps that change each file's two lists, in order. Masks are
 //! computed after them, unless one was given.
 
+mod entry;
 mod restore;
 
 use super::descend::{Descend, VisitedFile};
@@ -11,13 +12,13 @@ use super::dump::{text_of, Dump};
 use super::getfacl::{access_list, default_list};
 use super::writes_images;
 use clap::Args;
-use outboard_error::format::escaped;
+use entry::{entries, entry, write, wrong, GivenPermissions, Kind, Written};
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
-use outboard_transfer::accounts::{AccountNames, Accounts};
-use outboard_transfer::acl::{Acl, Permissions, Who, ACCESS, DEFAULT};
+use outboard_transfer::accounts::Accounts;
+use outboard_transfer::acl::{Acl, Who, ACCESS, DEFAULT};
 use outboard_volume::session::{Session, TreeId};
-use std::ffi::{CStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Change access control lists of files in an image
@@ -76,29 +77,12 @@ pub struct SetfaclArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Access,
-    Default,
-}
-
-/// Permissions as they are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wish {
-    permissions: Permissions,
-    /// Execution for directories, and where somebody has it.
-    conditional: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Clear(Kind),
     RemoveExtended,
     Remove(Kind, Who),
-    Set(Kind, Who, Wish),
+    Set(Kind, Who, GivenPermissions),
 }
-
-/// An entry as it is written; without permissions where it is to be removed.
-type Written = (Kind, Who, Option<Wish>);
 
 impl SetfaclArgs {
     pub fn host_access(&self) -> HostAccess {
@@ -149,17 +133,6 @@ struct Texts {
     modify: Vec<String>,
 }
 
-/// The entries of texts: between commas and in lines, without comments.
-fn entries(texts: &[String]) -> Vec<String> {
-    let lines = texts.iter().flat_map(|text| text.split('\n'));
-    lines
-        .map(|line| line.split('#').next().unwrap_or_default())
-        .flat_map(|line| line.split(','))
-        .map(|entry| entry.trim().to_owned())
-        .filter(|entry| !entry.is_empty())
-        .collect()
-}
-
 impl Texts {
     fn read(options: &SetfaclArgs) -> Result<Self> {
         let with_file = |texts: &[String], file: &Option<OsString>| -> Result<Vec<String>> {
@@ -186,14 +159,14 @@ impl Texts {
     fn plan(&self, options: &SetfaclArgs, accounts: &Accounts) -> Result<Vec<Step>> {
         let read = |texts: &[String]| -> Result<Vec<Written>> {
             let entries = texts.iter().map(|text| {
-                let (kind, who, wish) = entry(text, accounts)?;
+                let (kind, who, given) = entry(text, accounts)?;
                 let kind = if options.default { Kind::Default } else { kind };
-                Ok((kind, who, wish))
+                Ok((kind, who, given))
             });
             entries.collect()
         };
         let setting = |(texts, entry): (&String, &Written)| match *entry {
-            (kind, who, Some(wish)) => Ok(Step::Set(kind, who, wish)),
+            (kind, who, Some(given)) => Ok(Step::Set(kind, who, given)),
             _ => Err(wrong(texts, "it has no permissions")),
         };
         let mut plan = Vec::new();
@@ -212,8 +185,8 @@ impl Texts {
         if options.remove_default {
             plan.push(Step::Clear(Kind::Default));
         }
-        for (text, (kind, who, wish)) in self.remove.iter().zip(read(&self.remove)?) {
-            if wish.is_some() {
+        for (text, (kind, who, given)) in self.remove.iter().zip(read(&self.remove)?) {
+            if given.is_some() {
                 return Err(wrong(text, "an entry to remove takes no permissions"));
             }
             plan.push(Step::Remove(kind, who));
@@ -223,80 +196,6 @@ impl Texts {
         }
         Ok(plan)
     }
-}
-
-fn wrong(text: &str, why: &str) -> Error {
-    let shown = escaped(text.as_bytes());
-    Error::Usage(format!("the entry {shown} makes no sense: {why}"))
-}
-
-fn is_short_for(text: &str, word: &str) -> bool {
-    text == word || text == &word[..1]
-}
-
-/// "d:u:1000:rwx" and the like.
-fn entry(text: &str, accounts: &Accounts) -> Result<Written> {
-    let fields: Vec<&str> = text.split(':').map(str::trim).collect();
-    let (kind, fields) = match fields.as_slice() {
-        [first, rest @ ..] if is_short_for(first, "default") => (Kind::Default, rest),
-        fields => (Kind::Access, fields),
-    };
-    let Some((tag, rest)) = fields.split_first() else {
-        return Err(wrong(text, "it is empty"));
-    };
-    // "m:rw" is "m::rw".
-    let nameless = is_short_for(tag, "mask") || is_short_for(tag, "other");
-    let (name, permissions) = match *rest {
-        [] => ("", None),
-        [only] if nameless => ("", Some(only)),
-        [name] => (name, None),
-        [name, permissions] => (name, Some(permissions)),
-        _ => return Err(wrong(text, "it has too many parts")),
-    };
-    let id = |names: &AccountNames| {
-        let name = outboard_volume::octal::unquote(name.as_bytes());
-        let id = names.id(&String::from_utf8_lossy(&name));
-        id.ok_or_else(|| wrong(text, "the image knows no such name"))
-    };
-    let who = match (*tag, name) {
-        (tag, "") if is_short_for(tag, "user") => Who::Owner,
-        (tag, _) if is_short_for(tag, "user") => Who::User(id(&accounts.users)?),
-        (tag, "") if is_short_for(tag, "group") => Who::OwningGroup,
-        (tag, _) if is_short_for(tag, "group") => Who::Group(id(&accounts.groups)?),
-        (tag, "") if is_short_for(tag, "mask") => Who::Mask,
-        (tag, "") if is_short_for(tag, "other") => Who::Other,
-        _ => return Err(wrong(text, "it is for nobody: write u:, g:, m:: or o::")),
-    };
-    let wish = match permissions {
-        None | Some("") => None,
-        Some(letters) => {
-            let problem = "permissions are of \"rwxX-\", or a digit up to 7";
-            Some(wish(letters).ok_or_else(|| wrong(text, problem))?)
-        }
-    };
-    Ok((kind, who, wish))
-}
-
-fn wish(letters: &str) -> Option<Wish> {
-    let mut wish = Wish {
-        permissions: 0,
-        conditional: false,
-    };
-    if let [digit @ b'0'..=b'7'] = letters.as_bytes() {
-        wish.permissions = digit - b'0';
-        return Some(wish);
-    }
-    for letter in letters.chars() {
-        match letter {
-            'r' => wish.permissions |= 4,
-            'w' => wish.permissions |= 2,
-            'x' => wish.permissions |= 1,
-            'X' => wish.conditional = true,
-            '-' => {}
-            _ => return None,
-        }
-    }
-    Some(wish)
 }
 
 /// A list that is changed.
@@ -324,11 +223,11 @@ impl Draft {
                 self.mask_given |= who == Who::Mask;
                 self.list.remove(who);
             }
-            Step::Set(_, who, wish) => {
+            Step::Set(_, who, given) => {
                 self.mask_given |= who == Who::Mask;
                 let anybody = self.list.entries().iter().any(|entry| entry.1 & 1 != 0);
-                let execute = wish.conditional && (directory || anybody);
-                self.list.set(who, wish.permissions | u8::from(execute));
+                let execute = given.conditional && (directory || anybody);
+                self.list.set(who, given.permissions | u8::from(execute));
             }
         }
     }
@@ -406,20 +305,6 @@ fn complete(default: &mut Acl, access: &Acl) {
     }
 }
 
-fn write(found: &VisitedFile, attribute: &CStr, list: &Acl) -> Result<()> {
-    let done = if list.is_empty() {
-        match found.file.remove_xattr(attribute) {
-            Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Ok(()),
-            // A file system without lists has nothing to remove.
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-            other => other,
-        }
-    } else {
-        found.file.set_xattr(attribute, &list.encode())
-    };
-    done.map_err(|error| found.failed("change the access control list of", &error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -430,22 +315,22 @@ mod tests {
 
     #[test]
     fn written_entries() {
-        let wish = |permissions, conditional| {
-            Some(Wish {
+        let given = |permissions, conditional| {
+            Some(GivenPermissions {
                 permissions,
                 conditional,
             })
         };
         for (text, expected) in [
-            ("u:5:rw", (Kind::Access, Who::User(5), wish(6, false))),
-            ("user::7", (Kind::Access, Who::Owner, wish(7, false))),
-            ("d:g:9:r-X", (Kind::Default, Who::Group(9), wish(4, true))),
+            ("u:5:rw", (Kind::Access, Who::User(5), given(6, false))),
+            ("user::7", (Kind::Access, Who::Owner, given(7, false))),
+            ("d:g:9:r-X", (Kind::Default, Who::Group(9), given(4, true))),
             (
                 "default:mask::---",
-                (Kind::Default, Who::Mask, wish(0, false)),
+                (Kind::Default, Who::Mask, given(0, false)),
             ),
-            ("m:rx", (Kind::Access, Who::Mask, wish(5, false))),
-            ("o::w", (Kind::Access, Who::Other, wish(2, false))),
+            ("m:rx", (Kind::Access, Who::Mask, given(5, false))),
+            ("o::w", (Kind::Access, Who::Other, given(2, false))),
             ("g:9", (Kind::Access, Who::Group(9), None)),
             ("u:5:", (Kind::Access, Who::User(5), None)),
         ] {

@@ -304,8 +304,7 @@ fn parse_algorithm(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::arguments::Arguments;
-    use crate::commands::Command;
+    use crate::commands::{Arguments, Command};
     use std::collections::HashSet;
     use std::ffi::OsString;
 

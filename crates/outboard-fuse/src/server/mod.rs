@@ -53,7 +53,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use volume::{AttributeChanges, Caller, Look, LookupResult, New, Span, WriteOrigin};
+use volume::data::WriteOrigin;
+use volume::seek::{Look, Span};
+use volume::{AttributeChanges, Caller, LookupResult, New};
 
 /// For ever.
 const EVER: Duration = Duration::from_secs(1 << 30);

@@ -5,11 +5,8 @@
 //! The calling user decides who owns new files. Changes by any user but root clear set-user-ID
 //! bits.
 
-mod data;
-mod seek;
-
-pub use data::WriteOrigin;
-pub use seek::{Look, Span};
+pub mod data;
+pub mod seek;
 
 use super::attributes::{absent, attributes, timespec};
 use super::files::{DirectoryEntry, OpenFiles};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
+use super::parts::LARGEST_AREA;
 use super::*;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;

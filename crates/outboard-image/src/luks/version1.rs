@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! LUKS version 1: one block of fields, big-endian.
 
-use super::{Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment, SECTOR};
+use super::parts::{Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment, SECTOR};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! LUKS version 2: a block of fields, big-endian, then JSON; both twice, the second time as a copy.
 
-use super::{version1, Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment};
+use super::parts::{Derivation, Digest, KeySlot, KeyslotArea, LuksHeader, LuksSegment};
+use super::version1;
 use crate::block::{fetch, Block};
 use crate::source::Source;
 use base64::engine::general_purpose::STANDARD;

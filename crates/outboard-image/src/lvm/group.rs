@@ -5,7 +5,6 @@
 //! Sizes are in sectors of 512 bytes. A parsed group is consistent in itself: segments have no
 //! gaps, areas lie inside of their volumes, and no number overflows.
 
-use super::plain_id;
 use super::text::{Section, TextValue};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -531,4 +530,9 @@ impl Context<'_> {
             devices,
         })
     }
+}
+
+/// An identifier without its dashes in texts.
+fn plain_id(id: &str) -> String {
+    id.chars().filter(|&c| c != '-').collect()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Apple partition maps.
 
-use super::{Partition, Table, TableKind, MOST};
+use super::table::{Partition, Table, TableKind, MOST};
 use crate::block::fetch;
 use crate::source::Source;
 

@@ -3,8 +3,9 @@
 //! last sector does. Without a protective MBR the GPT is ignored: a newer table has replaced it.
 //! The header's place tells the size of a sector.
 
+use super::mbr;
 use super::names::gpt_type_name;
-use super::{mbr, sector_sizes, Partition, Table, TableKind, MOST};
+use super::table::{sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 

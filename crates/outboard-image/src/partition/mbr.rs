@@ -2,7 +2,7 @@
 //! PC partition tables: four primary partitions, one of which may hold a chain of logical ones.
 
 use super::names::mbr_type_name;
-use super::{sector_sizes, Partition, Table, TableKind, MOST};
+use super::table::{sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
 use crate::probe::{recognise, Probe};
 use crate::source::{Slice, Source};

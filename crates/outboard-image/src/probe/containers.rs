@@ -2,7 +2,7 @@
 //! Contents other than file systems: encrypted disks, members of RAIDs and volume groups, swap
 //! space, file formats with a disk image or files.
 
-use super::{Class, Probe};
+use super::found::{Class, Probe};
 use crate::block::{fetch, Block};
 use crate::md::ArrayMember;
 use crate::source::Source;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! ext2, ext3 and ext4.
 
-use super::{block_size, Probe};
+use super::found::{block_size, Probe, State};
 use crate::block::fetch;
 use crate::source::Source;
 
@@ -64,4 +64,11 @@ pub(super) fn ext(source: &(impl Source + ?Sized)) -> Option<Probe> {
             )
             .state(trouble.is_none(), trouble.unwrap_or_default()),
     )
+}
+
+impl Probe {
+    /// Whether its journal is on another device, and is not needed: there is nothing to replay.
+    pub fn needs_no_journal(&self) -> bool {
+        self.detail == EXTERNAL_JOURNAL && self.state == State::Clean
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! FAT (12, 16 and 32 bits) and exFAT.
 
-use super::{block_size, Probe};
+use super::found::{block_size, Probe};
 use crate::block::{fetch, serial, Block};
 use crate::source::Source;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The larger Unix file systems: xfs, btrfs, bcachefs, f2fs, jfs, nilfs2, reiserfs.
 
-use super::{block_size, Probe};
+use super::found::{block_size, Probe};
 use crate::block::fetch;
 use crate::btrfs;
 use crate::source::Source;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems of Macintosh computers: HFS, HFS+ and APFS.
 
-use super::Probe;
+use super::found::Probe;
 use crate::block::{fetch, format_uuid, Block};
 use crate::source::Source;
 use md5::{Digest, Md5};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! NTFS. Label and state are attributes of the file $Volume, record 3 of the master file table.
 
-use super::Probe;
+use super::found::Probe;
 use crate::block::{fetch, Block};
 use crate::source::Source;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems of other and older systems.
 
-use super::{block_size, EndianField, Probe};
+use super::found::{block_size, EndianField, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 

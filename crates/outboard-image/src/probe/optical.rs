@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems of optical discs: ISO 9660 and UDF.
 
-use super::Probe;
+use super::found::Probe;
 use crate::block::{fetch, Block};
 use crate::source::Source;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems that are written once: squashfs, erofs, cramfs, romfs.
 
-use super::{block_size, EndianField, Probe};
+use super::found::{block_size, EndianField, Probe};
 use crate::block::fetch;
 use crate::source::Source;
 

@@ -3,8 +3,7 @@
 //! and its nodes get the first addresses of that network, in the order of the file.
 
 use super::hosts::is_of_host;
-use super::links::prefixes;
-use super::Topology;
+use super::model::Topology;
 use crate::error::{Error, Result};
 use crate::yaml::Yaml;
 use outboard::net::Prefix;
@@ -137,6 +136,20 @@ fn check_unique(topology: &Topology) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The addresses behind a key.
+pub(super) fn prefixes(yaml: &Yaml, what: &str) -> Result<Vec<Prefix>> {
+    let items = yaml.items(what)?.iter();
+    let parsed = items.map(|item| {
+        let text = item.text(what)?;
+        let prefix = text.contains('/').then(|| text.parse::<Prefix>().ok());
+        prefix.flatten().ok_or_else(|| {
+            let text = format!("{what}: {text:?} is no address with the length of its prefix");
+            Error::topology(item.line, text)
+        })
+    });
+    parsed.collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! | IPv6 needs an MTU of 1280 | less |
 //! | a node has at most 64 interfaces | more links |
 
-use super::{Node, Topology, TopologyLink};
+use super::model::{Node, Topology, TopologyLink};
 use crate::error::{Error, Result};
 use outboard::net::Prefix;
 use std::net::IpAddr;

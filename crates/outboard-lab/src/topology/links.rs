@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The links of a topology file.
 
+use super::addresses::{self, prefixes};
+use super::model::{Node, Port, Topology, TopologyLink};
+use super::names::{check_name, expand, find, NameIndex, MOST_NODES};
 use super::nodes::truth;
-use super::{addresses, check_name, expand, find, NameIndex, Node, Port, Topology, TopologyLink};
-use super::{MOST_LINKS, MOST_NODES, MOST_PORTS};
 use crate::error::{Error, Result};
 use crate::quantity::{number, rate, share, time, ParseResult};
 use crate::yaml::{MapReader, Yaml};
 use outboard::net::{Netem, Prefix};
 use std::net::SocketAddrV4;
+
+/// Most links.
+const MOST_LINKS: usize = 4000;
+/// Most nodes on one link: ports of a hub.
+const MOST_PORTS: usize = 64;
 
 /// Keys that name the nodes of a link; a link has one of them.
 const SHAPES: [&str; 3] = ["nodes", "line", "ring"];
@@ -45,20 +51,6 @@ fn netem(members: &MapReader, line: usize) -> Result<Option<Netem>> {
     }
     let is_worse = NETEM.iter().any(|name| members.get(name).is_some());
     Ok(is_worse.then_some(netem))
-}
-
-/// The addresses behind a key.
-pub(super) fn prefixes(yaml: &Yaml, what: &str) -> Result<Vec<Prefix>> {
-    let items = yaml.items(what)?.iter();
-    let parsed = items.map(|item| {
-        let text = item.text(what)?;
-        let prefix = text.contains('/').then(|| text.parse::<Prefix>().ok());
-        prefix.flatten().ok_or_else(|| {
-            let text = format!("{what}: {text:?} is no address with the length of its prefix");
-            Error::topology(item.line, text)
-        })
-    });
-    parsed.collect()
 }
 
 /// A node on a link, its line, and its addresses in the file.

@@ -10,7 +10,7 @@
 //!
 //! Link-local networks of IPv6 are the same on all links, so these may overlap.
 
-use super::{Port, Topology, TopologyLink};
+use super::model::{Port, Topology, TopologyLink};
 use crate::error::{Error, Result};
 use outboard::net::Prefix;
 use std::collections::{BTreeSet, HashMap};

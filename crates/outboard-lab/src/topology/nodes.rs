@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The nodes of a topology file.
 
-use super::{expand, NameIndex, Node, StaticRoute, Topology, MOST_NODES};
+use super::model::{Node, StaticRoute, Topology};
+use super::names::{expand, NameIndex, MOST_NODES};
 use crate::error::{Error, Result};
 use crate::firewall::Firewall;
 use crate::quantity::{number, ParseResult};

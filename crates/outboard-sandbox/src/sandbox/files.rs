@@ -2,7 +2,7 @@
 //! Landlock rules: they allow the named files of the host and TCP to the named servers' ports, and
 //! forbid sockets and signals out of the sandbox.
 
-use super::HostAccess;
+use super::access::HostAccess;
 use landlock::{
     make_bitflags, path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, NetPort, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope, ABI,

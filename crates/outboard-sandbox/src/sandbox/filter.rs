@@ -2,7 +2,7 @@
 //! The allowed system calls. All others fail with EPERM: no sockets unless the command reaches
 //! servers, no new processes, no signals to others, no mounts, no tracing.
 
-use super::SocketCalls;
+use super::access::SocketCalls;
 use seccompiler::{
     apply_filter, apply_filter_all_threads, sock_filter, BpfProgram, Result, SeccompAction,
     SeccompCmpArgLen::{Dword, Qword},

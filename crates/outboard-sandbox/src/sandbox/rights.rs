@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Rights of the process: capabilities, namespaces, memory.
 
-use super::HostAccess;
+use super::access::HostAccess;
 use caps::{CapSet, Capability, CapsHashSet};
 use outboard::{option, System};
 use outboard_error::{Error, Result};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The commands of the kernel's driver for NBD, by generic netlink (linux/nbd-netlink.h).
 
-use super::NbdExport;
+use super::export::NbdExport;
 use crate::invalid::invalid_data;
 use crate::net::Net;
 use netlink_packet_core::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The names of a directory, in the order in which a walk goes through them.
 
-use super::Stop;
+use super::stop::Stop;
 use crate::directory::Listing;
 use crate::Fd;
 use outboard_sys::libc;

@@ -5,7 +5,9 @@
 //! taken out of its walk. A directory is entered only if both trees have one at that path, and both
 //! can be opened and listed.
 
-use super::{DirectoryNames, Entry, Next, Start, Step, Stop, Walk};
+use super::names::DirectoryNames;
+use super::one::{append, Entry, Next, Start, Step, Walk};
+use super::stop::Stop;
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -66,7 +68,7 @@ impl PairWalk {
             Pending::Failed(tree, error) => Some(PairStep::Failed(tree, path, error)),
             Pending::Only(tree, name) => {
                 self.path.clone_from(path);
-                super::append(&mut self.path, name.to_bytes());
+                append(&mut self.path, name.to_bytes());
                 Some(PairStep::Only(tree, &self.path))
             }
         }
@@ -148,7 +150,7 @@ fn merge(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{scratch, start};
+    use super::super::one::tests::{scratch, start};
     use super::*;
 
     fn steps(roots: [&std::path::Path; 2]) -> Vec<String> {

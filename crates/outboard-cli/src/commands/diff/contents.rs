@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Comparing what two files hold. Where both have a hole there is nothing to read.
 
+use super::comparison::Comparison;
 use super::difference::{Difference, What};
-use super::Comparison;
 use outboard::{Fd, PathFd};
 use outboard_transfer::claimed_size;
 use std::io;

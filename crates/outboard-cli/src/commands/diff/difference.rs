@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A difference between two trees, as text and as JSON.
 
-use super::Side;
+use super::side::Side;
 use crate::commands::getfattr::encode;
 use crate::format::{self, name};
 use crate::output::{Output, Print};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Goes through two trees side by side, and compares files that have the same path.
 
+use super::comparison::{is_excluded, Comparison, Ignored};
 use super::contents::{same_contents, CompareBuffers, FilePair};
 use super::difference::{ComparedValue, Difference, What};
-use super::{is_excluded, Comparison, Ignored};
 use outboard::walk::{Entry, PairStep, PairWalk};
 use outboard::{explained, PathFd};
 use outboard_error::format::escaped;

@@ -5,7 +5,7 @@
 //! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody
 //! listens there, and it tells the system's log.
 
-use super::Plan;
+use super::plan::Plan;
 use outboard::{send_fd, signals, Tree};
 use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::crash;

@@ -5,7 +5,8 @@
 //! the server's must be those of the mount.
 
 use super::options::Options;
-use super::{umount, Plan};
+use super::plan::Plan;
+use super::umount;
 use outboard::System;
 use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;

@@ -7,7 +7,7 @@
 //! and the end of what comes from there means to stop.
 
 use super::options::Options;
-use super::Plan;
+use super::plan::Plan;
 use fuser::{Config, SessionACL};
 use outboard::{receive_fd, signals, Fd, System};
 use outboard_error::{Error, Result};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard setfacl --restore`: the lists, owner and special bits that a dump of getfacl has.
 
-use super::{entries, entry, write, wrong, Kind};
+use super::entry::{entries, entry, write, wrong, Kind};
 use crate::commands::descend::VisitedFile;
 use crate::commands::dump::DumpSection;
 use outboard_error::{Error, ErrorKind, Result};
@@ -78,11 +78,11 @@ pub(super) fn restore(
     let mut access = Acl::default();
     let mut default = Acl::default();
     for text in entries(&lines) {
-        let (kind, who, wish) = entry(&text, accounts)?;
-        let wish = wish.ok_or_else(|| wrong(&text, "it has no permissions"))?;
+        let (kind, who, given) = entry(&text, accounts)?;
+        let given = given.ok_or_else(|| wrong(&text, "it has no permissions"))?;
         match kind {
-            Kind::Access => access.set(who, wish.permissions),
-            Kind::Default => default.set(who, wish.permissions),
+            Kind::Access => access.set(who, given.permissions),
+            Kind::Default => default.set(who, given.permissions),
         }
     }
     for list in [&access, &default] {

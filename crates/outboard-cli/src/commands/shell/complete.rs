@@ -2,8 +2,9 @@
 //! Completion of the next word: names of commands, their options, and paths in the image or on the
 //! host.
 
-use super::places::commands;
-use super::{host_part, Prompt, BUILT_IN};
+use super::places::{commands, host_part};
+use super::{Prompt, BUILT_IN};
+use crate::commands::line::CommandSet;
 use crate::commands::settings::is_shared;
 use outboard::{DirEntry, FileType, Tree};
 use outboard_volume::address::Place;
@@ -51,10 +52,12 @@ impl Completer for Prompt<'_> {
             return Ok((position, Vec::new()));
         };
         let found = match before.first() {
-            None => command_names(&word.text),
-            Some(command) if word.text.starts_with('-') => options(&command.text, &word.text),
+            None => command_names(self.commands, &word.text),
+            Some(command) if word.text.starts_with('-') => {
+                options(self.commands, &command.text, &word.text)
+            }
             Some(command) if before.len() == 1 && command.text == "help" => {
-                command_names(&word.text)
+                command_names(self.commands, &word.text)
             }
             Some(_) => self.paths(&word.text),
         };
@@ -125,14 +128,14 @@ fn pairs(names: impl Iterator<Item = String>, prefix: &str) -> Vec<Pair> {
     names.into_iter().map(pair).collect()
 }
 
-fn command_names(prefix: &str) -> Vec<Pair> {
-    let all = commands();
+fn command_names(set: &CommandSet, prefix: &str) -> Vec<Pair> {
+    let all = commands(set);
     let names = all.iter().map(|command| command.get_name());
     pairs(names.chain(BUILT_IN).map(str::to_owned), prefix)
 }
 
-fn options(command: &str, prefix: &str) -> Vec<Pair> {
-    let all = commands();
+fn options(set: &CommandSet, command: &str, prefix: &str) -> Vec<Pair> {
+    let all = commands(set);
     let command = all.iter().find(|found| found.get_name() == command);
     let names = command
         .into_iter()

@@ -8,7 +8,7 @@ mod complete;
 mod history;
 mod places;
 
-use crate::commands::line::{split, understand, Lines};
+use crate::commands::line::{split, understand, CommandSet, Lines};
 use crate::format::name;
 use crate::output::Output;
 use crate::reports;
@@ -25,7 +25,7 @@ use places::Here;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, BufReader, IsTerminal};
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
@@ -79,9 +79,9 @@ impl ShellArgs {
     }
 }
 
-pub fn run(options: &ShellArgs, session: &mut Session) -> Result<()> {
+pub fn run(options: &ShellArgs, session: &mut Session, commands: &CommandSet) -> Result<()> {
     let interrupt = session.catch_interrupts();
-    let mut prompt = Prompt::new(session, &options.place())?;
+    let mut prompt = Prompt::new(session, commands, &options.place())?;
     if io::stdin().is_terminal() {
         return interactive(prompt, &interrupt);
     }
@@ -97,18 +97,20 @@ pub fn run(options: &ShellArgs, session: &mut Session) -> Result<()> {
 /// The state of one shell.
 struct Prompt<'a> {
     session: &'a mut Session,
+    commands: &'a CommandSet,
     here: Here,
     /// The image's, for completion; `None` if it cannot be opened now.
     tree: Option<TreeId>,
 }
 
 impl<'a> Prompt<'a> {
-    fn new(session: &'a mut Session, place: &Place) -> Result<Self> {
+    fn new(session: &'a mut Session, commands: &'a CommandSet, place: &Place) -> Result<Self> {
         let Place::Image(image, path) = place else {
             return Err(Error::Usage("a shell needs an image".to_owned()));
         };
         let mut prompt = Self {
             session,
+            commands,
             here: Here {
                 image: image.clone(),
                 directory: PathBuf::from("/"),
@@ -142,7 +144,7 @@ impl<'a> Prompt<'a> {
             (b"cd", []) => self.go(Path::new("/"))?,
             (b"cd", [path]) => self.go(Path::new(path))?,
             (b"pwd", []) => self.tell_directory()?,
-            (b"help", []) => help()?,
+            (b"help", []) => self.help()?,
             (b"cd" | b"pwd" | b"exit" | b"quit", _) => {
                 let text = format!("{} has too many operands", escaped(first.as_bytes()));
                 return Err(Error::Usage(text));
@@ -154,7 +156,7 @@ impl<'a> Prompt<'a> {
 
     fn command(&mut self, words: Vec<OsString>) -> Result<()> {
         let words = self.here.operands(words);
-        if let Some(command) = understand(words, places::grammar(&self.here))? {
+        if let Some(command) = understand(words, self.here.grammar(self.commands), self.commands)? {
             if command.host_access().outside {
                 return Err(Error::Usage(
                     "this command starts other programs or processes, which the sandbox of the \
@@ -167,6 +169,18 @@ impl<'a> Prompt<'a> {
             done?;
         }
         Ok(())
+    }
+
+    fn help(&self) -> Result<()> {
+        let mut output = Output::new()?;
+        output.bytes(HELP.as_bytes())?;
+        output.line("\nCommands:")?;
+        for command in places::commands(self.commands) {
+            let about = command.get_about().map(ToString::to_string);
+            let about = about.unwrap_or_default();
+            output.line(format!("  {:<12} {about}", command.get_name()))?;
+        }
+        output.flush()
     }
 
     fn tell_directory(&self) -> Result<()> {
@@ -246,23 +260,4 @@ fn editor(prompt: Prompt) -> Result<LineEditor> {
     let mut editor = Editor::with_config(config).map_err(failed)?;
     editor.set_helper(Some(prompt));
     Ok(editor)
-}
-
-fn help() -> Result<()> {
-    let mut output = Output::new()?;
-    output.bytes(HELP.as_bytes())?;
-    output.line("\nCommands:")?;
-    for command in places::commands() {
-        let about = command.get_about().map(ToString::to_string);
-        let about = about.unwrap_or_default();
-        output.line(format!("  {:<12} {about}", command.get_name()))?;
-    }
-    output.flush()
-}
-
-/// Whether a word is written so that the host is meant; and what then follows.
-fn host_part(word: &OsStr) -> Option<&OsStr> {
-    word.as_bytes()
-        .strip_prefix(b"host:")
-        .map(OsStr::from_bytes)
 }

@@ -5,14 +5,13 @@
 //! only operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before
 //! the command sees it. The names of their values tell which operands are places.
 
-use super::host_part;
-use crate::commands::arguments::Arguments;
+use crate::commands::line::CommandSet;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 use outboard_error::format::escaped;
 use outboard_volume::address::{ImageName, Place};
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 /// Commands that take the current directory if they are given none.
@@ -94,6 +93,31 @@ impl Here {
         }
     }
 
+    /// The command line as it is understood here.
+    pub fn grammar(&self, commands: &CommandSet) -> Command {
+        (commands.grammar)().mut_subcommands(|command| {
+            if MIXED.contains(&command.get_name()) {
+                return command;
+            }
+            let about_here = ABOUT_HERE.contains(&command.get_name());
+            command.mut_args(|argument| {
+                if !takes_places(&argument) {
+                    return argument;
+                }
+                let here = self.clone();
+                let default = about_here && argument.is_required_set();
+                let parser =
+                    OsStringValueParser::new().map(move |word: OsString| here.operand(&word));
+                let argument = argument.value_parser(parser);
+                if default {
+                    argument.required(false).default_value(".")
+                } else {
+                    argument
+                }
+            })
+        })
+    }
+
     /// The operand of the command line that a word stands for.
     fn operand(&self, word: &OsStr) -> OsString {
         match host_part(word) {
@@ -113,42 +137,26 @@ pub fn takes_places(argument: &Arg) -> bool {
 }
 
 /// The commands that the help shows.
-pub fn commands() -> Vec<Command> {
-    let all = Arguments::grammar();
+pub fn commands(commands: &CommandSet) -> Vec<Command> {
+    let all = (commands.grammar)();
     let shown = all
         .get_subcommands()
         .filter(|command| !command.is_hide_set());
     shown.cloned().collect()
 }
 
-/// The command line as it is understood here.
-pub fn grammar(here: &Here) -> Command {
-    Arguments::grammar().mut_subcommands(|command| {
-        if MIXED.contains(&command.get_name()) {
-            return command;
-        }
-        let about_here = ABOUT_HERE.contains(&command.get_name());
-        command.mut_args(|argument| {
-            if !takes_places(&argument) {
-                return argument;
-            }
-            let here = here.clone();
-            let default = about_here && argument.is_required_set();
-            let parser = OsStringValueParser::new().map(move |word: OsString| here.operand(&word));
-            let argument = argument.value_parser(parser);
-            if default {
-                argument.required(false).default_value(".")
-            } else {
-                argument
-            }
-        })
-    })
+/// Whether a word is written so that the host is meant; and what then follows.
+pub fn host_part(word: &OsStr) -> Option<&OsStr> {
+    word.as_bytes()
+        .strip_prefix(b"host:")
+        .map(OsStr::from_bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::line::{split, understand};
+    use crate::commands::COMMANDS;
 
     fn here() -> Here {
         Here {
@@ -159,7 +167,10 @@ mod tests {
 
     fn parsed(line: &str) -> String {
         let words = here().operands(split(line.as_bytes()).unwrap());
-        format!("{:?}", understand(words, grammar(&here())).unwrap())
+        format!(
+            "{:?}",
+            understand(words, here().grammar(&COMMANDS), &COMMANDS).unwrap()
+        )
     }
 
     #[test]

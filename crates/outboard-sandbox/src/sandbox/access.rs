@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The parts of the host that a sandboxed process keeps.
+
+use std::path::PathBuf;
+
+/// The needs of a command on the host, besides its standard streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostAccess {
+    /// Images, and whether they may be written.
+    pub images: Vec<(PathBuf, bool)>,
+    /// Files to read, and directories with everything below.
+    pub reads: Vec<PathBuf>,
+    /// Files to write, and directories below which everything may be changed.
+    pub writes: Vec<PathBuf>,
+    /// The command uses all attributes of the files that it reads, also those that only root sees.
+    pub keeps_attributes: bool,
+    /// The command parses files that it reads: it runs in the sandbox also without an image.
+    pub parses: bool,
+    /// The command uses names and attributes of files alone, or a few blocks: the kernel's memory
+    /// grows little.
+    pub is_small: bool,
+    /// Written files may be device nodes.
+    pub makes_nodes: bool,
+    /// The command stays outside of the sandbox, so it must not run the kernel: it starts programs,
+    /// each in a sandbox ([`programs`]), or processes that work for it ([`crate::apart`]).
+    pub outside: bool,
+    /// The command reaches servers.
+    pub network: Option<NetworkAccess>,
+    /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
+    /// of the user open its memory, so it keeps the user's namespaces.
+    pub serves: bool,
+}
+
+/// The network of the host, as far as a command uses it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetworkAccess {
+    /// TCP ports of servers. Empty: any.
+    pub ports: Vec<u16>,
+    /// The kernel's sockets are the host's: its clients of servers send and receive messages.
+    pub kernel_sockets: bool,
+}
+
+/// The allowed system calls on sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketCalls {
+    /// None.
+    Nothing,
+    /// Connections to servers.
+    Connections,
+    /// The same, with messages of several pieces.
+    Messages,
+    /// Connections of others to sockets that listen already.
+    Serving,
+}
+
+impl SocketCalls {
+    pub(super) fn of(access: &HostAccess) -> Self {
+        match &access.network {
+            None if access.serves => Self::Serving,
+            None => Self::Nothing,
+            Some(network) if network.kernel_sockets => Self::Messages,
+            Some(_) => Self::Connections,
+        }
+    }
+}
+
+impl NetworkAccess {
+    /// Adds the needs of another command.
+    fn add(&mut self, other: NetworkAccess) {
+        self.kernel_sockets |= other.kernel_sockets;
+        if self.ports.is_empty() || other.ports.is_empty() {
+            self.ports.clear();
+        } else {
+            self.ports.extend(other.ports);
+        }
+    }
+}
+
+impl HostAccess {
+    /// Whether all used files are images.
+    pub fn is_images_only(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+
+    /// Adds further disks of the same machine, with the rights of the images.
+    pub fn with_disks(&self, disks: &[PathBuf]) -> Self {
+        let mut access = self.clone();
+        if !self.images.is_empty() {
+            let write = self.images.iter().any(|(_, write)| *write);
+            let disks = disks.iter().map(|disk| (disk.clone(), write));
+            access.images.extend(disks);
+        }
+        access
+    }
+
+    /// Adds the needs of another command.
+    pub fn add(&mut self, other: HostAccess) {
+        self.images.extend(other.images);
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.keeps_attributes |= other.keeps_attributes;
+        self.parses |= other.parses;
+        self.is_small &= other.is_small;
+        self.makes_nodes |= other.makes_nodes;
+        self.outside |= other.outside;
+        self.serves |= other.serves;
+        match (&mut self.network, other.network) {
+            (Some(network), Some(other)) => network.add(other),
+            (network @ None, other) => *network = other,
+            (Some(_), None) => {}
+        }
+    }
+}
