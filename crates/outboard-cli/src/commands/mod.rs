@@ -61,8 +61,7 @@ mod verbose;
 use crate::exit_code::{code_of, with_failure_code};
 use crate::output::{JsonLayout, Output};
 use access::{
-    outside_of_the_sandbox, reads_images, runs_programs, uses_image_of, uses_images,
-    writes_images,
+    outside_of_the_sandbox, reads_images, runs_programs, uses_image_of, uses_images, writes_images,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use image_operands::{check_file_name, image_place, in_image, is_image_file, likely_place};
