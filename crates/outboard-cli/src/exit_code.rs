@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The exit codes of the program.
 
-use outboard_error::Error;
+use outboard_error::{Error, Result};
 use outboard_sandbox::crash;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -47,24 +47,49 @@ fn signal_code() -> Option<u8> {
     u8::try_from(128 + first).ok()
 }
 
+/// The exit code of a command that did its work: 0, or what the command has found, as diff(1) and
+/// fsck(8) report it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandStatus(pub u8);
+
+impl CommandStatus {
+    pub const SUCCESS: Self = Self(0);
+}
+
+impl From<()> for CommandStatus {
+    fn from(_: ()) -> Self {
+        Self::SUCCESS
+    }
+}
+
+/// The exit code of a program whose command ends with this result.
+pub fn code_of_result(result: &Result<CommandStatus>) -> u8 {
+    match result {
+        Ok(status) => status.0,
+        Err(error) => code_of(error),
+    }
+}
+
 /// The exit code of a program that ends with this error.
 pub fn code_of(error: &Error) -> u8 {
     match error {
         Error::Usage(_) => USAGE,
         Error::Interrupted(_) => exit_code(INTERRUPTED),
-        Error::Failed(_) | Error::Known(_) | Error::Told => FAILURE_CODE.load(Ordering::Relaxed),
+        Error::Failed(_) | Error::Known(_) | Error::AlreadyReported => {
+            FAILURE_CODE.load(Ordering::Relaxed)
+        }
         Error::Panicked => crash::CODE,
         Error::ReaderGone => READER_GONE,
-        Error::Status(code) => *code,
     }
 }
 
-/// Whether the host may be the reason, and not the command line, the user, or what was compared.
-pub fn may_be_of_the_host(error: &Error) -> bool {
-    match error {
-        Error::Failed(_) | Error::Known(_) | Error::Told => true,
-        Error::Status(code) => *code == CHECK_FAILED,
-        Error::Usage(_) | Error::Interrupted(_) | Error::Panicked | Error::ReaderGone => false,
+/// Whether the host may be the reason of a failure, and not the command line, the user, or what was
+/// compared.
+pub fn may_be_of_the_host(result: &Result<CommandStatus>) -> bool {
+    match result {
+        Ok(status) => status.0 == CHECK_FAILED,
+        Err(Error::Failed(_) | Error::Known(_) | Error::AlreadyReported) => true,
+        Err(Error::Usage(_) | Error::Interrupted(_) | Error::Panicked | Error::ReaderGone) => false,
     }
 }
 
@@ -76,7 +101,7 @@ mod tests {
     fn failures_have_the_code_of_the_command() {
         let failed = || code_of(&Error::Failed("bad".to_owned()));
         let codes = with_failure_code(8, || {
-            let codes = [failed(), code_of(&Error::Told), failure_code()];
+            let codes = [failed(), code_of(&Error::AlreadyReported), failure_code()];
             assert_eq!(code_of(&Error::Usage("bad".to_owned())), 2);
             codes
         });

@@ -3,7 +3,9 @@
 
 use crate::commands::progress::byte_bar;
 use crate::{exit_code, hints, reports};
-use outboard_error::{Front, Hint, Kept, Reported};
+use outboard::{log_to_stderr, Fd};
+use outboard_error::format::plain_line;
+use outboard_error::{AtPanic, Front, Hint, Kept, Reported};
 use std::io::{self, IsTerminal, Write};
 
 pub struct Program;
@@ -42,6 +44,18 @@ impl Front for Program {
         byte_bar(work, bytes)
     }
 
+    fn kernel_line(&self, line: &[u8]) {
+        log_to_stderr(line);
+    }
+
+    fn at_panic(&self) -> io::Result<Box<AtPanic>> {
+        // The standard library's own standard error has a lock.
+        let stderr = Fd::standard(2)?;
+        Ok(Box::new(move |text, advice| {
+            print_panic(&stderr, text, advice)
+        }))
+    }
+
     fn begin_copy(&self) {
         reports::begin_copy();
     }
@@ -53,5 +67,18 @@ impl Front for Program {
 
     fn add_of_copy(&self, reports: Kept) {
         reports::add_of_copy(reports);
+    }
+}
+
+fn print_panic(stderr: &Fd, text: &[u8], advice: &str) {
+    // A write error cannot be reported any more.
+    let _ = stderr.write_all(b"outboard: kernel panic: ");
+    for line in text.split(|&byte| byte == b'\n') {
+        let (text, length) = plain_line(line);
+        let _ = stderr.write_all(&text[..length]);
+    }
+    for line in advice.split_inclusive('\n') {
+        let _ = stderr.write_all(b"outboard: ");
+        let _ = stderr.write_all(line.as_bytes());
     }
 }

@@ -16,7 +16,7 @@ mod reports;
 
 use commands::line::usage;
 use commands::{Arguments, Command};
-use exit_code::{code_of, exit_code, may_be_of_the_host, set_failure_code};
+use exit_code::{code_of_result, exit_code, may_be_of_the_host, set_failure_code, CommandStatus};
 use front::Program;
 use outboard::{set_name, Allocator, Fd, Inherited};
 use outboard_error::{install, warn, Error, Result};
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     set_name(NAME);
     ExitCode::from(match limits::adapt() {
         Ok(()) => run(),
-        error => end(error),
+        Err(error) => end(Err(error)),
     })
 }
 
@@ -85,7 +85,7 @@ fn run() -> u8 {
     }
     let result = arguments.command.run_alone(options, &access, &mut output);
     let result = output.end(result);
-    let failed = result.as_ref().is_err_and(may_be_of_the_host);
+    let failed = may_be_of_the_host(&result);
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {
         warn(format!("note: {note}"));
@@ -94,17 +94,17 @@ fn run() -> u8 {
 }
 
 /// Shows help, the version, or what is wrong with the command line.
-fn show(other: &clap::Error, words: &[OsString]) -> Result<()> {
+fn show(other: &clap::Error, words: &[OsString]) -> Result<CommandStatus> {
     if other.exit_code() == 0 {
         output::check_open()?;
     }
     let shown = other.print().and_then(|()| io::stdout().flush());
     let shown = shown.and_then(|()| Fd::standard(1)?.flush());
     match other.exit_code() {
-        0 => output::check(shown),
+        0 => output::check(shown).map(CommandStatus::from),
         code => {
             refuse_as_json(other, words);
-            Err(Error::Status(code as u8))
+            Ok(CommandStatus(code as u8))
         }
     }
 }
@@ -120,13 +120,11 @@ fn refuse_as_json(other: &clap::Error, words: &[OsString]) {
 }
 
 /// Prints the error, if there is one. Returns the exit code.
-fn end(result: Result<()>) -> u8 {
+fn end(result: Result<CommandStatus>) -> u8 {
     reports::print_rest();
-    let Err(error) = result else {
-        return 0;
-    };
-    if let Some(message) = error.message() {
+    let error = result.as_ref().err();
+    if let Some(message) = error.and_then(Error::message) {
         warn(message);
     }
-    code_of(&error)
+    code_of_result(&result)
 }

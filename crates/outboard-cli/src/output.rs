@@ -3,6 +3,7 @@
 
 mod json;
 
+use crate::exit_code::CommandStatus;
 use crate::reports;
 use json::Json;
 pub use json::JsonLayout;
@@ -148,7 +149,7 @@ impl Output {
 
     /// Ends the output of a command that ended with `result`. Returns `result`, or an error of the
     /// output.
-    pub fn end(mut self, result: Result<()>) -> Result<()> {
+    pub fn end(mut self, result: Result<CommandStatus>) -> Result<CommandStatus> {
         let ended = match self.json.take() {
             Some(json) => json.end(&result).and_then(|lines| {
                 let mut lines = lines.iter();
@@ -157,6 +158,7 @@ impl Output {
             None => Ok(()),
         };
         let ended = ended.and_then(|()| self.flush());
-        result.and(ended)
+        let status = result?;
+        ended.map(|()| status)
     }
 }

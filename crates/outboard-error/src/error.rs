@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors of commands, with messages for people.
+//! The end of work without success, with messages for people.
 
 use crate::failure::{ErrorKind, Failure};
-use crate::format::escaped;
 use crate::hint::Hint;
 use crate::report::{report, warn};
 use crate::reported::Reported;
@@ -11,10 +10,10 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-/// Why a command ended without success. Messages name the thing and the reason.
+/// Why work ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Error {
-    /// The command line makes no sense.
+    /// The call makes no sense: a name, a pattern, an option. Nothing was done.
     Usage(String),
     /// It failed, for a reason that only the text has.
     Failed(String),
@@ -22,14 +21,13 @@ pub enum Error {
     Known(Box<Failure>),
     /// The user stopped it.
     Interrupted(String),
-    /// It failed, and everything was reported already.
-    Told,
+    /// Parts of the work failed. Each failure was reported at once: see
+    /// [`report`](crate::report()).
+    AlreadyReported,
     /// The kernel of another process has panicked, and everything was reported already.
     Panicked,
     /// Nobody reads the output any more.
     ReaderGone,
-    /// The front has ended its command with this exit code, and has reported everything.
-    Status(u8),
 }
 
 /// A result of this crate and those above it.
@@ -43,7 +41,7 @@ impl Error {
             Error::Failed(text) => Error::Failed(format!("{text}\n{note}")),
             Error::Known(failure) => Error::from(failure.with_note(note)),
             Error::Interrupted(text) => Error::Interrupted(format!("{text}\n{note}")),
-            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => {
+            Error::AlreadyReported | Error::Panicked | Error::ReaderGone => {
                 warn(note);
                 self
             }
@@ -57,7 +55,7 @@ impl Error {
             Error::Failed(text) => Error::Failed(text.replace(path, shown)),
             Error::Known(failure) => Error::from(failure.naming(path, shown)),
             Error::Interrupted(text) => Error::Interrupted(text.replace(path, shown)),
-            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => self,
+            Error::AlreadyReported | Error::Panicked | Error::ReaderGone => self,
         }
     }
 
@@ -66,7 +64,7 @@ impl Error {
         match self {
             Error::Usage(text) | Error::Failed(text) | Error::Interrupted(text) => Some(text),
             Error::Known(failure) => Some(failure.message()),
-            Error::Told | Error::Panicked | Error::ReaderGone | Error::Status(_) => None,
+            Error::AlreadyReported | Error::Panicked | Error::ReaderGone => None,
         }
     }
 
@@ -112,20 +110,6 @@ impl Error {
         }
     }
 
-    /// The same failure, of that one of these files which its text names first, unless it has a
-    /// path. `paths`: as the user would write them.
-    pub fn about_named(self, paths: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        let text = self.message().unwrap_or_default();
-        let named = paths.into_iter().filter_map(|path| {
-            let at = position_of_name(text, &escaped(&path))?;
-            Some((at, std::cmp::Reverse(path.len()), path))
-        });
-        match named.min() {
-            Some((_, _, path)) => self.about(path),
-            None => self,
-        }
-    }
-
     /// A failure of a kind that programs can tell from others.
     pub fn known(kind: ErrorKind, text: impl Into<String>) -> Self {
         Error::from(Failure::new(kind, text))
@@ -143,9 +127,7 @@ impl Error {
             Error::Known(failure) => failure.kind(),
             Error::Interrupted(_) => ErrorKind::Interrupted,
             Error::Panicked => ErrorKind::Crashed,
-            Error::Failed(_) | Error::Told | Error::ReaderGone | Error::Status(_) => {
-                ErrorKind::Other
-            }
+            Error::Failed(_) | Error::AlreadyReported | Error::ReaderGone => ErrorKind::Other,
         }
     }
 }
@@ -183,18 +165,6 @@ impl From<Error> for Failure {
     }
 }
 
-/// Where a text has a file's name, and not a part of a longer name; only the name of a volume or a
-/// path may follow.
-fn position_of_name(text: &str, name: &str) -> Option<usize> {
-    let is_end = |next: char| next.is_whitespace() || "@:,;)".contains(next);
-    let is_start = |before: char| before.is_whitespace() || before == '(';
-    let mut found = text.match_indices(name).filter(|(at, name)| {
-        let (before, after) = (&text[..*at], &text[at + name.len()..]);
-        before.chars().next_back().is_none_or(is_start) && after.chars().next().is_none_or(is_end)
-    });
-    found.next().map(|(at, _)| at)
-}
-
 /// Failures that do not end a command, only its success: each is reported at once, and the
 /// command goes on.
 #[derive(Debug, Default)]
@@ -213,7 +183,7 @@ impl Failures {
     pub fn take<T>(&mut self, part: Result<T>) -> Result<Option<T>> {
         match part {
             Ok(value) => return Ok(Some(value)),
-            Err(Error::Told) => self.any = true,
+            Err(Error::AlreadyReported) => self.any = true,
             Err(error) => self.tell(error.into_failure()?),
         }
         Ok(None)
@@ -222,7 +192,7 @@ impl Failures {
     /// An error if there was any failure.
     pub fn finish(self) -> Result<()> {
         if self.any {
-            Err(Error::Told)
+            Err(Error::AlreadyReported)
         } else {
             Ok(())
         }
@@ -255,15 +225,6 @@ mod tests {
         assert_eq!(other.path(), Some(Path::new("a.img")));
         let other = Error::Failed("bad".to_owned()).about(b"b.img".to_vec());
         assert_eq!(other.path(), Some(Path::new("b.img")));
-        let named = |text: &str| {
-            let error = Error::Failed(text.to_owned());
-            let error = error.about_named([b"a".to_vec(), b"a@1".to_vec(), b"b c".to_vec()]);
-            error.path().map(|path| path.display().to_string())
-        };
-        assert_eq!(named("no partition 9 in a: none").as_deref(), Some("a"));
-        assert_eq!(named("cannot copy a@1 to b c").as_deref(), Some("a@1"));
-        assert_eq!(named("b c has more than a@1").as_deref(), Some("b c"));
-        assert_eq!(named("cannot read /a, data or ab"), None);
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");
@@ -278,7 +239,7 @@ mod tests {
             assert_eq!(failures.take::<()>(Err(known)), Ok(None));
             let stop = Err(Error::Interrupted("b".to_owned()));
             assert!(failures.take::<()>(stop).is_err());
-            assert_eq!(failures.finish(), Err(Error::Told));
+            assert_eq!(failures.finish(), Err(Error::AlreadyReported));
         });
         assert_eq!(notes.lines(), ["a"]);
     }

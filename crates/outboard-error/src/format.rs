@@ -3,6 +3,9 @@
 
 use std::fmt::Write;
 
+/// Most bytes of a [`plain_line`].
+const MOST: usize = 512;
+
 /// "4.0 GiB"; below 1024, bytes.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -78,6 +81,29 @@ pub fn pieces(mut rest: &[u8]) -> Vec<NamePiece<'_>> {
     pieces
 }
 
+/// A line with its newline, and the length of both. Escapes bytes that could confuse a terminal, as
+/// the kernel does in /dev/kmsg. Does not allocate.
+pub fn plain_line(line: &[u8]) -> ([u8; MOST], usize) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'\n'; MOST];
+    let mut length = 0;
+    for &byte in line {
+        let high = DIGITS[usize::from(byte >> 4)];
+        let low = DIGITS[usize::from(byte & 15)];
+        let (escape, plain) = ([b'\\', b'x', high, low], [byte]);
+        let shown: &[u8] = match byte {
+            b'\t' | b' '..=b'~' => &plain,
+            _ => &escape,
+        };
+        if length + shown.len() >= MOST {
+            break;
+        }
+        text[length..length + shown.len()].copy_from_slice(shown);
+        length += shown.len();
+    }
+    (text, length + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +126,15 @@ mod tests {
     #[test]
     fn messages() {
         assert_eq!(message("a\x1b[m\n  b\u{9b}"), "a\\u{1b}[m\n  b\\u{9b}");
+    }
+
+    #[test]
+    fn lines_have_escapes() {
+        let shown = |line: &[u8]| {
+            let (text, length) = plain_line(line);
+            String::from_utf8(text[..length].to_vec())
+        };
+        assert_eq!(shown(b"a\x1b[m\tb").unwrap(), "a\\x1b[m\tb\n");
+        assert_eq!(shown(&[0xff; 500]).unwrap().len(), MOST - 3);
     }
 }

@@ -44,6 +44,16 @@ pub trait Front: Sync {
         Box::new(|_| {})
     }
 
+    /// A line of the log of a kernel in this process, which the user wants to see. A vCPU is held
+    /// meanwhile: this must not wait for a reader.
+    fn kernel_line(&self, _line: &[u8]) {}
+
+    /// A kernel boots in this process, which will end with it. Returns the function that prints the
+    /// text of a panic.
+    fn at_panic(&self) -> io::Result<Box<AtPanic>> {
+        Ok(Box::new(|_, _| {}))
+    }
+
     /// This process is a copy of another one, whose reports are not its own.
     fn begin_copy(&self) {}
 
@@ -55,6 +65,10 @@ pub trait Front: Sync {
     /// Takes what a copy of this process has reported to its own front.
     fn add_of_copy(&self, _reports: Kept) {}
 }
+
+/// Prints the text of a kernel's panic and lines of advice. It runs on the thread that panics,
+/// maybe in a signal handler: it makes plain system calls, waits for no lock, allocates nothing.
+pub type AtPanic = dyn Fn(&[u8], &str) + Send + Sync;
 
 struct Silent;
 

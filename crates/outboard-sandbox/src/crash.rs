@@ -1,41 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The end of the program when its kernel panics: the message, and the exit code [`CODE`].
+//! The end of a process whose kernel panics: advice for the user, and the exit code [`CODE`].
 //!
 //! [`end`] runs on the thread that panics, maybe in a signal handler. It makes plain system calls,
 //! waits for no lock, and does not allocate.
 
-use outboard::{end_at_once, Fd};
+use outboard::end_at_once;
 use outboard_error::format::message;
-use outboard_error::Hint;
+use outboard_error::{AtPanic, Hint};
 use std::sync::Mutex;
 
 /// EX_SOFTWARE of sysexits.h. No command uses this code otherwise.
 pub const CODE: u8 = 70;
-/// Most bytes of a line to print.
-const LINE: usize = 512;
-
-/// A line with its newline, and the length of both. Escapes bytes that could confuse a terminal, as
-/// the kernel does in /dev/kmsg.
-pub fn plain_line(line: &[u8]) -> ([u8; LINE], usize) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [b'\n'; LINE];
-    let mut length = 0;
-    for &byte in line {
-        let high = DIGITS[usize::from(byte >> 4)];
-        let low = DIGITS[usize::from(byte & 15)];
-        let (escape, plain) = ([b'\\', b'x', high, low], [byte]);
-        let shown: &[u8] = match byte {
-            b'\t' | b' '..=b'~' => &plain,
-            _ => &escape,
-        };
-        if length + shown.len() >= LINE {
-            break;
-        }
-        text[length..length + shown.len()].copy_from_slice(shown);
-        length += shown.len();
-    }
-    (text, length + 1)
-}
 
 /// Advice about the images that the kernel has mounted, or is mounting.
 #[derive(Debug, Default)]
@@ -73,7 +48,7 @@ impl Advice {
     }
 
     fn add(&self, advice: &str) {
-        let line = message(&format!("outboard: {advice}\n"));
+        let line = message(&format!("{advice}\n"));
         let mut text = self.text.lock().expect("no thread panics");
         if !text.contains(&line) {
             text.push_str(&line);
@@ -81,37 +56,16 @@ impl Advice {
     }
 }
 
-/// Reports a kernel panic and ends the process.
-pub fn end(stderr: &Fd, advice: &Advice, panic: &[u8]) -> ! {
-    let first = b"outboard: kernel panic: ".as_slice();
-    // A write error cannot be reported any more.
-    let _ = stderr.write_all(first);
-    for line in panic.split(|&byte| byte == b'\n') {
-        let (text, length) = plain_line(line);
-        let _ = stderr.write_all(&text[..length]);
-    }
-    if let Ok(text) = advice.text.try_lock() {
-        let _ = text
-            .as_bytes()
-            .split_inclusive(|&byte| byte == b'\n')
-            .try_for_each(|line| stderr.write_all(line));
-    }
+/// Has the front print the panic, and ends the process.
+pub fn end(print: &AtPanic, advice: &Advice, panic: &[u8]) -> ! {
+    let advice = advice.text.try_lock();
+    print(panic, advice.as_ref().map_or("", |text| text));
     end_at_once(CODE.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_have_escapes() {
-        let shown = |line: &[u8]| {
-            let (text, length) = plain_line(line);
-            String::from_utf8(text[..length].to_vec())
-        };
-        assert_eq!(shown(b"a\x1b[m\tb").unwrap(), "a\\x1b[m\tb\n");
-        assert_eq!(shown(&[0xff; 500]).unwrap().len(), LINE - 3);
-    }
 
     #[test]
     fn advice_names_each_image_once() {

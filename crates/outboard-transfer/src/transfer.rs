@@ -316,7 +316,7 @@ impl Transfer {
                 summary.warnings = notes.lines();
                 Ok(summary)
             }
-            Err(Error::Told) => {
+            Err(Error::AlreadyReported) => {
                 let text = failed_files(&report, &notes).join("\n");
                 let other = || Failure::new(ErrorKind::Other, "");
                 let first = report.first_failure().cloned().unwrap_or_else(other);

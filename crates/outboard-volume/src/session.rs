@@ -373,8 +373,7 @@ impl Session {
     pub fn unless_older<T>(&mut self, done: Result<T>) -> Result<T> {
         let used = !std::mem::take(&mut self.older).is_empty();
         match done {
-            // The status of "diff" for trees that differ.
-            Ok(_) | Err(Error::Status(1)) if used => Err(Error::Told),
+            Ok(_) if used => Err(Error::AlreadyReported),
             done => done,
         }
     }

@@ -442,7 +442,7 @@ impl<'a> Making<'a> {
                 let input = archive.open()?;
                 match unpack_file(session, input, &place, &self.operand, self.new_report) {
                     Ok(()) => Ok(Copied::All),
-                    Err(Error::Told) => Ok(Copied::Some),
+                    Err(Error::AlreadyReported) => Ok(Copied::Some),
                     Err(error) => Err(error),
                 }
             }

@@ -103,6 +103,6 @@ pub fn make(plan: &VolumePlan, session: &mut Session, new_report: fn() -> Report
     match made.map_err(|error| error.naming(&private, &name.shown()))? {
         Copied::All => Ok(()),
         // As with a copy: all the rest is there.
-        _ => Err(Error::Told),
+        _ => Err(Error::AlreadyReported),
     }
 }

@@ -275,7 +275,7 @@ pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Resu
     names.map_or(Ok(()), |names| names.finish())?;
     match result? {
         Copied::All => Ok(()),
-        _ => Err(Error::Told),
+        _ => Err(Error::AlreadyReported),
     }
 }
 

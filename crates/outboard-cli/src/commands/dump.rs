@@ -112,7 +112,7 @@ impl Dump {
             }
         }
         if failed {
-            return Err(Error::Told);
+            return Err(Error::AlreadyReported);
         }
         Ok(())
     }

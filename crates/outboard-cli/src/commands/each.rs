@@ -46,7 +46,7 @@ fn each(
     let mut failures = Failures::default();
     for place in places {
         let part = work(session, place, &interrupt);
-        failures.take(part.map_err(|error| error.about_named([place.operand()])))?;
+        failures.take(part.map_err(|error| error.about(place.operand())))?;
         interrupt.check()?;
     }
     failures.finish()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard fsck`: the distribution's own checker of the type that is found.
 
-use crate::exit_code::CHECK_FAILED;
+use crate::exit_code::{CommandStatus, CHECK_FAILED};
 use crate::output::Output;
 use crate::record::Bytes;
 use clap::Args;
 use outboard_build::fsck::{check, CheckMode, CheckOutcome, CheckPlan, CheckedVolume};
-use outboard_error::{report, Error, ErrorKind, Failure, Result};
+use outboard_error::{report, ErrorKind, Failure, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::session::Session;
 use serde::Serialize;
@@ -74,7 +74,11 @@ fn word(outcome: CheckOutcome) -> &'static str {
     }
 }
 
-pub fn run(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(
+    options: &FsckArgs,
+    session: &mut Session,
+    output: &mut Output,
+) -> Result<CommandStatus> {
     let name = ImageName::find(&options.image);
     let mode = options.mode();
     let plan = CheckPlan {
@@ -84,7 +88,6 @@ pub fn run(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Re
     };
     let checked = check(session, &name, &plan)?;
     let left = left(&checked, mode);
-    let code = checked.code;
     let check = Check {
         volume: Bytes::new("volume", name.operand()),
         kind: checked.kind,
@@ -96,10 +99,7 @@ pub fn run(options: &FsckArgs, session: &mut Session, output: &mut Output) -> Re
     if let Some((kind, text)) = left {
         report(Failure::new(kind, text).with_path(name.operand()));
     }
-    match code {
-        0 => Ok(()),
-        code => Err(Error::Status(code)),
-    }
+    Ok(CommandStatus(checked.code))
 }
 
 /// The failure that the check has found, if it has found one.

@@ -67,3 +67,8 @@ pub fn is_image_file(path: &Path) -> bool {
     let may_be_image = |file: Metadata| file.is_file() || file.file_type().is_block_device();
     path.metadata().is_ok_and(may_be_image)
 }
+
+/// Makes failures of a command those of this file, unless they are of another one.
+pub fn about(operand: &OsStr) -> impl Fn(Error) -> Error + '_ {
+    |error| error.about(operand.as_bytes().to_vec())
+}

@@ -2,6 +2,7 @@
 //! `outboard info`. The image is only read: partition tables and superblocks by our own
 //! parsers, the space that is used by mounting read-only.
 
+use super::image_operands::about;
 use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
@@ -32,7 +33,8 @@ pub fn run(options: &InfoArgs, session: &mut Session, output: &mut Output) -> Re
     let name = ImageName::find(&options.image);
     session.connect(&name.file, false)?;
     let image = session.image(&name.file)?;
-    let mut report = Report::new(&name, &image)?;
+    let report = Report::new(&name, &image);
+    let mut report = report.map_err(about(name.file.as_os_str()))?;
     report.measure(session, &name);
     report.find_volumes(session, &name, &image);
     output.member("disk", &report)?;

@@ -3,7 +3,7 @@
 //! as the command line is.
 
 use crate::commands::settings::Settings;
-use crate::exit_code::code_of;
+use crate::exit_code::{code_of, CommandStatus};
 use clap::error::ErrorKind;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -26,7 +26,7 @@ pub trait LineCommand: Debug {
     fn host_access(&self) -> HostAccess;
 
     /// Runs the command as a line of others.
-    fn run_line(&self, session: &mut Session) -> Result<()>;
+    fn run_line(&self, session: &mut Session) -> std::result::Result<(), LineError>;
 }
 
 type ParsedLine = (Settings, Box<dyn LineCommand>);
@@ -114,6 +114,25 @@ pub fn usage(error: &clap::Error) -> Error {
     Error::Usage(text.trim_end().to_owned())
 }
 
+/// Why a line failed.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LineError {
+    Error(Error),
+    /// Its command has reported all, and ends with this exit code.
+    Status(CommandStatus),
+}
+
+impl From<Error> for LineError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::AlreadyReported | Error::ReaderGone => {
+                Self::Status(CommandStatus(code_of(&error)))
+            }
+            error => Self::Error(error),
+        }
+    }
+}
+
 /// Lines that are run one after the other.
 pub struct Lines<R> {
     /// For messages.
@@ -130,7 +149,7 @@ impl<R: BufRead> Lines<R> {
     pub fn run(
         &mut self,
         interrupt: &Interrupt,
-        mut run: impl FnMut(&[u8]) -> Result<ControlFlow<()>>,
+        mut run: impl FnMut(&[u8]) -> std::result::Result<ControlFlow<()>, LineError>,
     ) -> Result<()> {
         let mut failed = None;
         let mut number = self.before;
@@ -139,16 +158,19 @@ impl<R: BufRead> Lines<R> {
             match run(&line) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => break,
-                Err(error @ Error::Interrupted(_)) => return Err(self.at(number, error)),
+                Err(error @ LineError::Error(Error::Interrupted(_))) => {
+                    return Err(self.at(number, error));
+                }
                 Err(error) if !self.keep_going => return Err(self.at(number, error)),
                 Err(error) => {
                     let error = self.at(number, error);
                     warn(error.message().unwrap_or_default());
-                    failed = Some(Error::Told);
+                    failed = Some(Error::AlreadyReported);
                 }
             }
             if interrupt.asked() {
-                return Err(self.at(number, Error::Interrupted("interrupted after this".into())));
+                let interrupted = Error::Interrupted("interrupted after this".to_owned());
+                return Err(self.at(number, interrupted));
             }
         }
         failed.map_or(Ok(()), Err)
@@ -174,19 +196,21 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The error of a line, with the line's place.
-    fn at(&self, number: u64, error: Error) -> Error {
+    fn at(&self, number: u64, error: impl Into<LineError>) -> Error {
         let place = format!("{}:{number}", self.name);
+        let error = match error.into() {
+            LineError::Error(error) => error,
+            LineError::Status(status) => {
+                return Error::Failed(format!("{place}: failed with exit code {}", status.0));
+            }
+        };
         match error {
             Error::Usage(text) => Error::Usage(format!("{place}: {text}")),
             Error::Failed(text) => Error::Failed(format!("{place}: {text}")),
             Error::Known(failure) => Error::from(failure.after(place)),
             Error::Interrupted(text) => Error::Interrupted(format!("{place}: {text}")),
             // The kernel panicked, which the whole script ends with.
-            Error::Panicked => error,
-            Error::Told | Error::ReaderGone | Error::Status(_) => {
-                let code = code_of(&error);
-                Error::Failed(format!("{place}: failed with exit code {code}"))
-            }
+            other => other,
         }
     }
 }
@@ -238,7 +262,8 @@ mod tests {
             let line = String::from_utf8_lossy(line).trim().to_owned();
             seen.push(line.clone());
             match line.as_str() {
-                "bad" => Err(Error::Failed("why".to_owned())),
+                "bad" => Err(Error::Failed("why".to_owned()).into()),
+                "told" => Err(Error::AlreadyReported.into()),
                 "end" => Ok(ControlFlow::Break(())),
                 _ => Ok(ControlFlow::Continue(())),
             }
@@ -251,9 +276,12 @@ mod tests {
         let (seen, done) = run("a\nbad\nb", false);
         assert_eq!(seen, ["a", "bad"]);
         assert_eq!(done, Err(Error::Failed("s:2: why".to_owned())));
+        let (_, done) = run("a\ntold\n", false);
+        let text = "s:2: failed with exit code 1".to_owned();
+        assert_eq!(done, Err(Error::Failed(text)));
         let (seen, done) = run("a\nbad\nb\nend\nc\n", true);
         assert_eq!(seen, ["a", "bad", "b", "end"]);
-        assert_eq!(done, Err(Error::Told));
+        assert_eq!(done, Err(Error::AlreadyReported));
     }
 
     #[test]

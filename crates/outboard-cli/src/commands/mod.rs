@@ -58,15 +58,15 @@ mod tree;
 mod truncate;
 mod verbose;
 
-use crate::exit_code::{code_of, with_failure_code};
+use crate::exit_code::{with_failure_code, CommandStatus};
 use crate::output::{JsonLayout, Output};
 use access::{
     outside_of_the_sandbox, reads_images, runs_programs, uses_image_of, uses_images, writes_images,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use image_operands::{check_file_name, image_place, in_image, is_image_file, likely_place};
+use image_operands::{about, check_file_name, image_place, in_image, is_image_file, likely_place};
 use invocation::Invocation;
-use line::{CommandSet, LineCommand};
+use line::{CommandSet, LineCommand, LineError};
 use outboard::{profile, release, version};
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
@@ -76,7 +76,6 @@ use outboard_volume::session::{with_session, Session};
 use settings::SettingsGroup::{self, Images, Kernel, Sandbox, Servers, Volumes, Wildcards};
 use settings::{check_used, CommandArgs, Settings};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Open, read and write disk images with Linux's own file systems, without root.
@@ -223,17 +222,22 @@ macro_rules! commands {
                 }
             }
 
-            fn work(&self, session: &mut Session, output: &mut Output) -> Result<()> {
+            fn work(&self, session: &mut Session, output: &mut Output) -> Result<CommandStatus> {
                 match self {
                     $(Command::$variant(invocation) => {
                         let run: work!($needs, $work, $options) = $run;
                         call!($needs, $work, run, &invocation.options, session, output)
+                            .map(CommandStatus::from)
                     })*
                 }
             }
 
             /// Does the work of a command that has no image. `None`: it needs a session.
-            fn work_on_host(&self, settings: &Options, output: &mut Output) -> Option<Result<()>> {
+            fn work_on_host(
+                &self,
+                settings: &Options,
+                output: &mut Output,
+            ) -> Option<Result<CommandStatus>> {
                 match self {
                     $(Command::$variant(invocation) => {
                         let run: work!($needs, $work, $options) = $run;
@@ -268,10 +272,10 @@ macro_rules! layout {
 
 /// The type of the function that does a command's work.
 macro_rules! work {
-    (host, $work:ident, $options:ty) => { fn(&$options, &Options, &mut Output) -> Result<()> };
+    (host, $work:ident, $options:ty) => { fn(&$options, &Options, &mut Output) -> Result<_> };
     (access, lists, $options:ty) => { work!(access, prints, $options) };
-    (access, prints, $options:ty) => { fn(&$options, &mut Session, &mut Output) -> Result<()> };
-    (access, $other:ident, $options:ty) => { fn(&$options, &mut Session) -> Result<()> };
+    (access, prints, $options:ty) => { fn(&$options, &mut Session, &mut Output) -> Result<_> };
+    (access, $other:ident, $options:ty) => { fn(&$options, &mut Session) -> Result<_> };
 }
 
 macro_rules! call {
@@ -291,7 +295,7 @@ macro_rules! call {
 
 macro_rules! on_host {
     (host, $run:ident, $options:expr, $settings:ident, $output:ident) => {
-        Some($run($options, $settings, $output))
+        Some($run($options, $settings, $output).map(CommandStatus::from))
     };
     (access, $run:ident, $options:expr, $settings:ident, $output:ident) => {{
         let _ = ($run, $options);
@@ -378,22 +382,28 @@ commands! {
     "mkfs" Mkfs(mkfs::MkfsArgs) {
         uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
-        run: mkfs::run,
+        run: |options, session| mkfs::run(options, session).map_err(about(&options.image)),
     }
     "part" Part(part::PartArgs) {
         uses: ON_DISKS,
         access: part::PartArgs::host_access,
-        prints: part::run,
+        prints: |options, session, output| {
+            part::run(options, session, output).map_err(about(&options.image))
+        },
     }
     "fsck" Fsck(fsck::FsckArgs) {
         uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
-        prints: fsck::run,
+        prints: |options, session, output| {
+            fsck::run(options, session, output).map_err(about(&options.image))
+        },
     }
     "resize" Resize(resize::ResizeArgs) {
         uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
-        prints: resize::run,
+        prints: |options, session, output| {
+            resize::run(options, session, output).map_err(about(&options.image))
+        },
     }
     "fstrim" Fstrim(fstrim::FstrimArgs) {
         uses: IN_VOLUMES,
@@ -549,7 +559,7 @@ impl Command {
         options: Options,
         access: &HostAccess,
         output: &mut Output,
-    ) -> Result<()> {
+    ) -> Result<CommandStatus> {
         self.check_layout()?;
         options
             .disks
@@ -557,7 +567,10 @@ impl Command {
             .try_for_each(|disk| check_reserved(disk))?;
         self.check_images(access)?;
         match self.work_on_host(&options, output) {
-            Some(worked) => worked.and_then(|()| output.flush()),
+            Some(worked) => {
+                let status = worked?;
+                output.flush().map(|()| status)
+            }
             None => with_session(options, access, |session| self.run(session, output)),
         }
     }
@@ -582,22 +595,20 @@ impl Command {
     }
 
     /// Runs the command in a session. Its changes to images are durable after [`Session::finish`].
-    fn run(&self, session: &mut Session, output: &mut Output) -> Result<()> {
+    fn run(&self, session: &mut Session, output: &mut Output) -> Result<CommandStatus> {
         self.check_layout()?;
         let worked = self.work(session, output);
-        let done = worked.and_then(|()| output.flush());
-        let Err(error) = done else {
-            return Ok(());
-        };
+        let done = worked.and_then(|status| output.flush().map(|()| status));
+        if done.is_ok() {
+            return done;
+        }
         session.note_missing_inodes();
         let access = self.host_access();
         let written = access.images.iter().filter(|(_, write)| *write);
         let written = written.map(|(path, _)| path).chain(&access.writes);
         let written: Vec<&Path> = written.map(PathBuf::as_path).collect();
         session.note_missing_host_inodes(&written);
-        let images = access.images.iter().map(|(path, _)| path);
-        let files = images.chain(&access.reads).chain(&access.writes);
-        Err(error.about_named(files.map(|path| path.as_os_str().as_bytes().to_vec())))
+        done
     }
 }
 
@@ -606,17 +617,16 @@ impl LineCommand for Command {
         Command::host_access(self)
     }
 
-    fn run_line(&self, session: &mut Session) -> Result<()> {
+    fn run_line(&self, session: &mut Session) -> std::result::Result<(), LineError> {
         with_failure_code(self.failure_code(), || {
             let mut output = self.output()?;
             let checked = self.check_images(&self.host_access());
             let done = checked.and_then(|()| self.run(session, &mut output));
             let done = session.unless_older(done);
-            let ended = output.end(done);
-            ended.map_err(|error| match error {
-                Error::Told => Error::Status(code_of(&error)),
-                other => other,
-            })
+            match output.end(done)? {
+                CommandStatus::SUCCESS => Ok(()),
+                status => Err(LineError::Status(status)),
+            }
         })
     }
 }

@@ -147,12 +147,12 @@ pub fn run(options: &RunScriptArgs, session: &mut Session, commands: &CommandSet
             apart(session, &part.access, lines)
         };
         match done {
-            Err(Error::Told) if options.keep_going => failed = true,
+            Err(Error::AlreadyReported) if options.keep_going => failed = true,
             other => other?,
         }
     }
     if failed {
-        Err(Error::Told)
+        Err(Error::AlreadyReported)
     } else {
         Ok(())
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-in`.
 
-use crate::commands::{check_file_name, in_image, progress, uses_image_of};
+use crate::commands::{about, check_file_name, in_image, progress, uses_image_of};
 use clap::Args;
-use outboard_error::Result;
+use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::tar::input::{unpack, ArchiveInput, NAMES};
@@ -74,14 +74,20 @@ impl TarInArgs {
 
     pub fn host_access(&self) -> HostAccess {
         let mut access = uses_image_of(self.parsed(), true);
-        let files = self.archive().filter(|archive| *archive != "-");
-        access.reads.extend(files.map(PathBuf::from));
+        access
+            .reads
+            .extend(self.file_of_archive().map(PathBuf::from));
         access.reads.extend(NAMES.map(PathBuf::from));
         access
     }
 
     fn archive(&self) -> Option<&OsString> {
         self.file.as_ref().or(self.words.first())
+    }
+
+    /// `None`: the archive comes from standard input.
+    fn file_of_archive(&self) -> Option<&OsString> {
+        self.archive().filter(|archive| *archive != "-")
     }
 
     fn members(&self) -> &[OsString] {
@@ -112,9 +118,13 @@ pub fn run(options: &TarInArgs, session: &mut Session) -> Result<()> {
     let archive = options.archive().map(OsString::as_os_str);
     archive.map_or(Ok(()), |path| check_file_name(Path::new(path)))?;
     let input = ArchiveInput::open(archive)?;
-    session
-        .used()
-        .check_source(input.metadata.as_ref(), &input.name)?;
+    let of_archive = |error: Error| match options.file_of_archive() {
+        Some(path) => about(path)(error),
+        None => error,
+    };
+    let used = session.used();
+    used.check_source(input.metadata.as_ref(), &input.name)
+        .map_err(of_archive)?;
     let selection = options.selection(session, &place)?;
     let how = Options {
         threads: session.vcpus(),
@@ -129,4 +139,5 @@ pub fn run(options: &TarInArgs, session: &mut Session) -> Result<()> {
         how,
         progress::report,
     )
+    .map_err(of_archive)
 }

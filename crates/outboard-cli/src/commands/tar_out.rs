@@ -2,7 +2,7 @@
 //! `outboard tar-out`.
 
 use crate::commands::operands::{expand_paths, find_tree};
-use crate::commands::{check_file_name, progress, reads_images};
+use crate::commands::{about, check_file_name, progress, reads_images};
 use crate::output::{check_open, Output};
 use clap::{Args, ValueEnum};
 use outboard::Tree;
@@ -185,12 +185,16 @@ pub fn run(options: &TarOutArgs, session: &mut Session, output: &mut Output) -> 
     let id = session.open(&place, false)?;
     let choice = options.choice(session.tree(id), &place, paths)?;
     let open = |session: &Session| open_target(options, &session.used(), 0o666 & !session.umask());
-    pack_place(
+    let packed = pack_place(
         session,
         &place,
         &choice,
         options.format(),
         progress::report,
         open,
-    )
+    );
+    match options.path() {
+        Some(path) => packed.map_err(about(path)),
+        None => packed,
+    }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The lines of `--json`, as docs/json.md describes them and docs/json-schema.json defines them.
 
-use crate::exit_code::{code_of, exit_code};
+use crate::exit_code::{code_of_result, exit_code, CommandStatus};
 use crate::record::Bytes;
 use crate::reports;
 use outboard_error::{Error, Kept, Reported, Reports, Result};
@@ -99,11 +99,11 @@ impl From<Reported> for ErrorRecord {
 }
 
 impl LastLine {
-    fn new(result: &Result<()>, kept: Kept) -> Self {
+    fn new(result: &Result<CommandStatus>, kept: Kept) -> Self {
         let Reports { first, more } = kept.failures;
         let last = result.as_ref().err();
         // As the program ends.
-        let exit_code = exit_code(last.map_or(0, code_of));
+        let exit_code = exit_code(code_of_result(result));
         let errors = first.into_iter().map(ErrorRecord::from);
         Self {
             head: None,
@@ -175,7 +175,7 @@ impl Json {
     }
 
     /// The lines to print at the end of a command.
-    pub fn end(mut self, result: &Result<()>) -> Result<Vec<String>> {
+    pub fn end(mut self, result: &Result<CommandStatus>) -> Result<Vec<String>> {
         let head = self.head()?;
         let end = LastLine {
             head: (!self.started).then_some(self.head),
@@ -213,11 +213,11 @@ mod tests {
         let head = "{\"version\":1,\"command\":\"ls\"}";
         assert_eq!(json.item(&1).unwrap(), [head, "1"]);
         assert_eq!(json.item(&i128::MAX).unwrap(), [i128::MAX.to_string()]);
-        let end = json.end(&Ok(())).unwrap();
+        let end = json.end(&Ok(CommandStatus::SUCCESS)).unwrap();
         let expected = "{\"ok\":true,\"exit_code\":0,\"errors\":[],\"warnings\":[]}";
         assert_eq!(end, [expected]);
         let empty = Json::new(Some("ls"), JsonLayout::Items)
-            .end(&Ok(()))
+            .end(&Ok(CommandStatus::SUCCESS))
             .unwrap();
         assert_eq!(empty, [head, expected]);
     }

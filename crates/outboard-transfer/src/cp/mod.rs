@@ -140,7 +140,7 @@ pub fn archive(
     let sources = std::slice::from_ref(source);
     match copy_and_tell(session, &order, sources, destination, &report)? {
         Copied::All => Ok(!report.has_losses()),
-        _ => Err(Error::Told),
+        _ => Err(Error::AlreadyReported),
     }
 }
 
@@ -196,14 +196,16 @@ fn copy_and_tell(
         report.print_losses();
     }
     match result {
-        Ok(()) | Err(Error::Told) if interrupt.asked() => Err(Error::Interrupted(format!(
+        Ok(()) | Err(Error::AlreadyReported) if interrupt.asked() => {
+            Err(Error::Interrupted(format!(
             "interrupted after {} files, which are written; new copies that were not complete are \
              removed",
             report.files()
-        ))),
-        Ok(()) | Err(Error::Told) if full => Ok(Copied::UntilFull),
-        Ok(()) | Err(Error::Told) if report.is_hopeless() => Err(Error::Told),
-        Ok(()) | Err(Error::Told) if report.failures() > 0 => Ok(Copied::Some),
+        )))
+        }
+        Ok(()) | Err(Error::AlreadyReported) if full => Ok(Copied::UntilFull),
+        Ok(()) | Err(Error::AlreadyReported) if report.is_hopeless() => Err(Error::AlreadyReported),
+        Ok(()) | Err(Error::AlreadyReported) if report.failures() > 0 => Ok(Copied::Some),
         other => other.map(|()| Copied::All),
     }
 }
@@ -326,7 +328,7 @@ impl Way<'_> {
         total.beside(report, || sources.copy(self.threads));
         match report.failures() {
             0 => Ok(()),
-            _ => Err(Error::Told),
+            _ => Err(Error::AlreadyReported),
         }
     }
 

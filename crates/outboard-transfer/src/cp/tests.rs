@@ -65,7 +65,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
     let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
     let result = copy_all(&mut session, &job, &sources, &Place::Host(target));
     match result {
-        Ok(()) | Err(Error::Told) => Ok(report.failures()),
+        Ok(()) | Err(Error::AlreadyReported) => Ok(report.failures()),
         Err(other) => Err(other),
     }
 }

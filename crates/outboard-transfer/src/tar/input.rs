@@ -246,7 +246,7 @@ pub(crate) fn unpack_into(
     }
     match report.failures() {
         0 => Ok(()),
-        _ => Err(Error::Told),
+        _ => Err(Error::AlreadyReported),
     }
 }
 
@@ -259,7 +259,7 @@ fn stopped(stop: StopReason, name: &str, offset: u64, last: &str, files: u64) ->
     let damaged = |text: String| Failure::new(ErrorKind::Damaged, text);
     let failure = match stop {
         // The writers failed, and have reported that.
-        StopReason::Asked => return Error::Told,
+        StopReason::Asked => return Error::AlreadyReported,
         StopReason::End => damaged(format!("{name} is cut off: it ends at offset {offset}")),
         StopReason::Failed(error) => {
             unreadable(&error).after(format!("cannot read {name} from offset {offset} on"))

@@ -175,6 +175,6 @@ pub(crate) fn pack_from(
     }
     match report.failures() {
         0 => Ok(()),
-        _ => Err(Error::Told),
+        _ => Err(Error::AlreadyReported),
     }
 }

@@ -51,6 +51,14 @@ impl End {
         }
     }
 
+    /// The same error, of this end unless it is of a file already.
+    fn named_by(&self, error: Error) -> Error {
+        match self {
+            Self::Standard => error,
+            _ => error.about(self.operand()),
+        }
+    }
+
     fn volume(&self) -> Option<&ImageName> {
         match self {
             Self::Volume(name) => Some(name),
@@ -73,20 +81,6 @@ pub fn copy(
     force: bool,
     report: &Report,
 ) -> Result<()> {
-    let copied = copy_bytes(session, source, target, force, report);
-    let ends = [source, target]
-        .into_iter()
-        .filter(|end| **end != End::Standard);
-    copied.map_err(|error| error.about_named(ends.map(End::operand)))
-}
-
-fn copy_bytes(
-    session: &mut Session,
-    source: &End,
-    target: &End,
-    force: bool,
-    report: &Report,
-) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let volumes = [source, target].into_iter().filter_map(End::volume);
     for name in volumes {
@@ -99,26 +93,35 @@ fn copy_bytes(
         End::Volume(name) => Some(open_device(session, name, true)?),
         _ => None,
     };
-    let mut input = BytesSource::open(session, source, &interrupt)?;
+    let opened = BytesSource::open(session, source, &interrupt);
+    let mut input = opened.map_err(|error| source.named_by(error))?;
     if let (Some(to), Some(from)) = (&device, input.device()) {
-        check_different(from, to)?;
-        if session.lies_on(&from.device, &to.device) {
-            check_below(from, to, force)?;
-        }
+        let below = session.lies_on(&from.device, &to.device);
+        check_ends(from, to, below, force).map_err(|error| source.named_by(error))?;
     }
-    let mut output = match (&device, target) {
-        (Some(device), _) => BytesTarget::volume(device)?,
-        (None, End::File(path)) => BytesTarget::file(session, path, force, &interrupt)?,
-        (None, _) => BytesTarget::standard(&interrupt)?,
+    let output = match (&device, target) {
+        (Some(device), _) => BytesTarget::volume(device),
+        (None, End::File(path)) => BytesTarget::file(session, path, force, &interrupt),
+        (None, _) => BytesTarget::standard(&interrupt),
     };
-    check_size(&input, &output)?;
+    let mut output = output.map_err(|error| target.named_by(error))?;
+    check_size(&input, &output).map_err(|error| source.named_by(error))?;
     if let (Some(device), false) = (&device, force) {
-        check_worth(&mut input, device)?;
+        let alike = input.is_like_a_volume();
+        let alike = alike.map_err(|error| source.named_by(error))?;
+        let checked = if alike {
+            Ok(())
+        } else {
+            check_worth(&input, device)
+        };
+        checked.map_err(|error| target.named_by(error))?;
     }
     report.expect_bytes(input.size().unwrap_or(0));
-    let copied = transfer(&mut input, &mut output, &interrupt, report);
+    let copied = transfer(&mut input, (&mut output, target), &interrupt, report);
     report.print_losses();
-    let written = copied.and_then(|()| output.finish())?;
+    copied.map_err(|error| source.named_by(error))?;
+    let finished = output.finish();
+    let written = finished.map_err(|error| target.named_by(error))?;
     note_rest(&output, written);
     Ok(())
 }
@@ -142,24 +145,18 @@ fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<D
     Ok(Device { device, shown })
 }
 
-fn check_different(from: &Device, to: &Device) -> Result<()> {
-    if from.device.number() == to.device.number() {
-        Err(Error::known(
-            ErrorKind::InUse,
-            format!(
-                "cannot copy {} to {}: they are the same volume",
-                from.shown, to.shown
-            ),
-        ))
-    } else {
-        Ok(())
-    }
-}
-
-/// Checks a volume that is copied over what it lies on: it is overwritten while it is read. Parts
-/// that do not lie in order would be lost before they are read.
-fn check_below(from: &Device, to: &Device, force: bool) -> Result<()> {
+/// Refuses a volume that is copied over itself, and one that is copied over what it lies on: it is
+/// overwritten while it is read. Parts that do not lie in order would be lost before they are read.
+fn check_ends(from: &Device, to: &Device, below: bool, force: bool) -> Result<()> {
+    let is_same = from.device.number() == to.device.number();
     let (from, to) = (&from.shown, &to.shown);
+    if is_same {
+        let text = format!("cannot copy {from} to {to}: they are the same volume");
+        return Err(Error::known(ErrorKind::InUse, text));
+    }
+    if !below {
+        return Ok(());
+    }
     if force {
         warn(format!(
             "note: {from} lies in {to}, and is overwritten while it is read"
@@ -201,15 +198,12 @@ fn check_size(input: &BytesSource, output: &BytesTarget) -> Result<()> {
 
 /// Refuses to overwrite a volume that holds something with bytes that are not those of a volume:
 /// the user may have meant a place in the file system.
-fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
+fn check_worth(input: &BytesSource, device: &Device) -> Result<()> {
     let found = device.device.source().and_then(|source| describe(&source));
     let failed = |error| Error::failed(format!("cannot read {}", device.shown), &error);
     let Some(found) = found.map_err(failed)? else {
         return Ok(());
     };
-    if input.is_like_a_volume()? {
-        return Ok(());
-    }
     let (to, from) = (&device.shown, input.shown());
     let overwrite = Hint::OverwriteVolume { name: to.clone() };
     Err(Error::hinted(
@@ -223,7 +217,7 @@ fn check_worth(input: &mut BytesSource, device: &Device) -> Result<()> {
 
 fn transfer(
     input: &mut BytesSource,
-    output: &mut BytesTarget,
+    (output, target): (&mut BytesTarget, &End),
     interrupt: &Interrupt,
     report: &Report,
 ) -> Result<()> {
@@ -240,7 +234,8 @@ fn transfer(
             );
             return Err(Error::known(ErrorKind::NoSpace, text));
         }
-        output.write(piece)?;
+        let written = output.write(piece);
+        written.map_err(|error| target.named_by(error))?;
         report.count_bytes(piece.len() as u64);
         Ok(())
     });

@@ -4,9 +4,10 @@
 use super::network::Network;
 use super::Session;
 use crate::warnings;
-use outboard::{component_of, log_to_stderr, Builder, Fd, Kernel, Level};
-use outboard_error::{Error, Result};
-use outboard_sandbox::crash::{self, plain_line};
+use outboard::{component_of, Builder, Kernel, Level};
+use outboard_error::format::plain_line;
+use outboard_error::{front, Error, Result};
+use outboard_sandbox::crash;
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn level_from_environment() -> Option<u8> {
 }
 
 impl Session {
-    /// The program shows the kernel's messages, and ends with the kernel.
+    /// A program has its front show the kernel's messages, and ends with the kernel.
     fn logging(&self, builder: Builder) -> Result<Builder> {
         let shown = match self.options.verbose {
             0 => level_from_environment(),
@@ -37,16 +38,16 @@ impl Session {
             _ => Some(Level::Debug as u8),
         };
         let ring = Arc::clone(&self.log);
-        let last_words =
-            Fd::standard(2).map_err(|error| Error::failed("cannot use standard error", &error))?;
+        let print = front()
+            .at_panic()
+            .map_err(|error| Error::failed("cannot use standard error", &error))?;
         let advice = Arc::clone(&self.advice);
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             let (text, length) = plain_line(line);
             warnings::note(level, &text[..length]);
             if shown.is_some_and(|most| level as u8 <= most) {
-                // A vCPU is held here: it must not wait for a reader.
-                log_to_stderr(&text[..length - 1]);
+                front().kernel_line(&text[..length - 1]);
             }
         };
         let level = match shown {
@@ -56,7 +57,7 @@ impl Session {
         };
         Ok(builder
             .log(level, log)
-            .panic(move |text| crash::end(&last_words, &advice, text)))
+            .panic(move |text| crash::end(&*print, &advice, text)))
     }
 
     /// A library keeps the kernel's messages for the program to ask for.

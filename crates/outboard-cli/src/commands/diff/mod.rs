@@ -11,6 +11,7 @@ mod difference;
 mod side;
 mod walk;
 
+use crate::exit_code::CommandStatus;
 use crate::output::Output;
 pub use comparison::DiffArgs;
 use comparison::{Comparison, Findings};
@@ -26,7 +27,11 @@ use side::Side;
 const DIFFERENT: u8 = 1;
 pub const FAILED: u8 = 2;
 
-pub fn run(options: &DiffArgs, session: &mut Session, output: &mut Output) -> Result<()> {
+pub fn run(
+    options: &DiffArgs,
+    session: &mut Session,
+    output: &mut Output,
+) -> Result<CommandStatus> {
     let interrupt = session.catch_interrupts();
     let _ = System::Host.raise_file_limit(1 << 20);
     let [first, second] = options.places().clone();
@@ -54,7 +59,7 @@ fn side(session: &Session, id: TreeId, place: Place) -> Result<Side> {
     Ok(Side { place, root })
 }
 
-fn tell(comparison: Comparison, output: &mut Output) -> Result<()> {
+fn tell(comparison: Comparison, output: &mut Output) -> Result<CommandStatus> {
     let Comparison {
         sides, findings, ..
     } = comparison;
@@ -74,9 +79,9 @@ fn tell(comparison: Comparison, output: &mut Output) -> Result<()> {
     match (troubles.is_empty(), same) {
         (false, _) => {
             troubles.into_iter().for_each(report);
-            Err(Error::Told)
+            Err(Error::AlreadyReported)
         }
-        (true, false) => Err(Error::Status(DIFFERENT)),
-        (true, true) => Ok(()),
+        (true, false) => Ok(CommandStatus(DIFFERENT)),
+        (true, true) => Ok(CommandStatus::SUCCESS),
     }
 }

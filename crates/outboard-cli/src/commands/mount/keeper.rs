@@ -79,7 +79,7 @@ pub fn start(plan: &Plan) -> Result<()> {
 fn told(status: io::Result<ExitStatus>) -> Error {
     match outcome(status) {
         Outcome::Crashed(Crash::Panic) => Error::Panicked,
-        _ => Error::Told,
+        _ => Error::AlreadyReported,
     }
 }
 
@@ -140,7 +140,7 @@ impl Voice {
         match error.message() {
             Some(message) if self.is_alone() => {
                 self.tell(message);
-                Error::Told
+                Error::AlreadyReported
             }
             _ => error,
         }
@@ -254,7 +254,7 @@ impl Keeper<'_> {
             let lived = server.since;
             let crash = match self.serve(server) {
                 Outcome::Finished => return Ok(()),
-                Outcome::Failed => return Err(Error::Told),
+                Outcome::Failed => return Err(Error::AlreadyReported),
                 Outcome::Crashed(crash) => crash,
             };
             let shown = self.plan.directory.display();

@@ -46,7 +46,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     // This closes the sandbox. The kernel has not seen a byte of the image yet.
     session.remember_more();
     session.prepare(&plan.image, write)?;
-    let device = ask_for_device(&keeper).map_err(|_| Error::Told)?;
+    let device = ask_for_device(&keeper).map_err(|_| Error::AlreadyReported)?;
     session.set_style(style(options));
     let index = session.mount(&plan.image, write)?;
     let owners = Owners {

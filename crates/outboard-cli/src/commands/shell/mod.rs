@@ -8,7 +8,7 @@ mod complete;
 mod history;
 mod places;
 
-use crate::commands::line::{split, understand, CommandSet, Lines};
+use crate::commands::line::{split, understand, CommandSet, LineError, Lines};
 use crate::format::name;
 use crate::output::Output;
 use crate::reports;
@@ -134,7 +134,7 @@ impl<'a> Prompt<'a> {
     }
 
     /// Runs a line. Break: the shell ends.
-    fn line(&mut self, line: &[u8]) -> Result<ControlFlow<()>> {
+    fn line(&mut self, line: &[u8]) -> std::result::Result<ControlFlow<()>, LineError> {
         let words = split(line)?;
         let Some(first) = words.first() else {
             return Ok(ControlFlow::Continue(()));
@@ -147,22 +147,21 @@ impl<'a> Prompt<'a> {
             (b"help", []) => self.help()?,
             (b"cd" | b"pwd" | b"exit" | b"quit", _) => {
                 let text = format!("{} has too many operands", escaped(first.as_bytes()));
-                return Err(Error::Usage(text));
+                return Err(Error::Usage(text).into());
             }
             _ => self.command(words)?,
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    fn command(&mut self, words: Vec<OsString>) -> Result<()> {
+    fn command(&mut self, words: Vec<OsString>) -> std::result::Result<(), LineError> {
         let words = self.here.operands(words);
         if let Some(command) = understand(words, self.here.grammar(self.commands), self.commands)? {
             if command.host_access().outside {
-                return Err(Error::Usage(
-                    "this command starts other programs or processes, which the sandbox of the \
-                     shell forbids: run it outside of the shell, or in a script (run-script)"
-                        .to_owned(),
-                ));
+                let text = "this command starts other programs or processes, which the sandbox of \
+                            the shell forbids: run it outside of the shell, or in a script \
+                            (run-script)";
+                return Err(Error::Usage(text.to_owned()).into());
             }
             let done = command.run_line(self.session);
             reports::print_rest();
@@ -198,11 +197,12 @@ impl<'a> Prompt<'a> {
 
     /// Runs a line; what it wrote is on stable storage then, also if it failed, and the image is
     /// clean.
-    fn durable_line(&mut self, line: &[u8]) -> Result<ControlFlow<()>> {
+    fn durable_line(&mut self, line: &[u8]) -> std::result::Result<ControlFlow<()>, LineError> {
         let done = self.line(line);
         let settled = self.session.settle();
         let flow = done?;
-        settled.map(|()| flow)
+        settled?;
+        Ok(flow)
     }
 }
 
@@ -232,7 +232,8 @@ fn interactive(prompt: Prompt, interrupt: &Interrupt) -> Result<()> {
         match helper(&mut editor).durable_line(line.as_bytes()) {
             Ok(ControlFlow::Continue(())) => {}
             Ok(ControlFlow::Break(())) => return Ok(()),
-            Err(error) => error.message().into_iter().for_each(warn),
+            Err(LineError::Error(error)) => error.message().into_iter().for_each(warn),
+            Err(LineError::Status(_)) => {}
         }
     }
 }
