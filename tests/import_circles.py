@@ -41,7 +41,8 @@ KNOWN: Known = {
         "layers/names.rs", "layers/partitions.rs", "layers/several.rs", "layers/verity.rs")),
     ("outboard-volume", (
         "session.rs", "session/apart.rs", "session/devices.rs", "session/disks.rs",
-        "session/layered.rs", "session/mounts.rs", "session/remote.rs", "session/used.rs")),
+        "session/exclusion.rs", "session/layered.rs", "session/mounts.rs", "session/problems.rs",
+        "session/remote.rs", "session/used.rs")),
     ("outboard-volume", ("undo.rs", "undo/format.rs", "undo/places.rs")),
 }
 

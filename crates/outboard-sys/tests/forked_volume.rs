@@ -7,7 +7,7 @@ mod common;
 use common::fork;
 use outboard_sys::end_at_once;
 use outboard_test_images::{check_ext4, run, text, Work};
-use outboard_volume::{ErrorKind, File, Options, Volume};
+use outboard_volume::{Disk, ErrorKind, File, Options, Volume};
 use std::error::Error;
 use std::path::Path;
 
@@ -68,5 +68,47 @@ fn a_child_leaves_its_parents_volume_alone() -> Result<(), Box<dyn Error>> {
     }
     check_ext4(&image);
     run("qemu-img", &["check", "-q", text(&qcow2)]);
+    Ok(())
+}
+
+/// As [`child`], with a disk and a volume of it.
+fn child_with_disk(disk: Disk, volume: Volume) -> i32 {
+    let kinds = [
+        volume
+            .read("/before")
+            .map_err(|error| ErrorKind::of(&error))
+            .err(),
+        disk.volume("").map_err(|error| error.kind()).err(),
+        disk.volume_writable("").map_err(|error| error.kind()).err(),
+        disk.volumes().map_err(|error| error.kind()).err(),
+        volume.close().map_err(|error| error.kind()).err(),
+        disk.close().map_err(|error| error.kind()).err(),
+    ];
+    let bad = kinds
+        .iter()
+        .position(|kind| *kind != Some(ErrorKind::Closed));
+    bad.map_or(0, |index| index as i32 + 1)
+}
+
+#[test]
+fn a_child_leaves_its_parents_disk_alone() -> Result<(), Box<dyn Error>> {
+    let work = Work::new();
+    let image = work.empty_ext4("image", 16, &[]);
+    let disk = Disk::open_writable(&image, Options::new())?;
+    let volume = disk.volume_writable("")?;
+    volume.write("/before", vec![1; 1 << 20])?;
+    let Some(forked) = fork() else {
+        end_at_once(child_with_disk(disk, volume));
+    };
+    forked.check();
+    assert_eq!(disk.volumes()?.len(), 1, "the parent's goes on");
+    volume.write("/after", "text")?;
+    volume.close()?;
+    disk.close()?;
+    let volume = Volume::open(&image, Options::new())?;
+    assert_eq!(volume.read("/before")?, vec![1; 1 << 20]);
+    assert_eq!(volume.read("/after")?, b"text");
+    volume.close()?;
+    check_ext4(&image);
     Ok(())
 }

@@ -129,6 +129,13 @@ impl HeldImage {
         self.container.as_ref().ok().and_then(Container::format)
     }
 
+    /// The files that the image is based on, the one that it names first.
+    pub fn backing_paths(&self) -> Vec<PathBuf> {
+        let container = self.container.as_ref().ok();
+        let paths = container.into_iter().flat_map(Container::backing_paths);
+        paths.map(Path::to_owned).collect()
+    }
+
     /// The disk in the image.
     pub fn content(&self, write: bool) -> io::Result<Content> {
         self.container()?.content(write)

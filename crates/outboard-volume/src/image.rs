@@ -120,6 +120,19 @@ impl Image {
         }
     }
 
+    /// Where a partition of the table is, or all of the image.
+    pub fn range_of(&self, partition: Option<u32>) -> Range {
+        let whole = Range {
+            start: 0,
+            size: self.size(),
+        };
+        let found = partition.and_then(|number| self.partition(number).ok());
+        found.map_or(whole, |found| Range {
+            start: found.start,
+            size: found.size,
+        })
+    }
+
     /// A partition that has bytes of its own.
     fn usable_partition(&self, number: u32, name: &ImageName) -> Result<&Partition> {
         let partition = self.partition(number)?;

@@ -14,6 +14,9 @@
 //! # }
 //! ```
 //!
+//! A [`Disk`] is an image that is opened once: it lists its partitions and volumes, and several of
+//! them can be open at a time, in one kernel.
+//!
 //! Images are raw, compressed (gzip, xz, zstd), qcow2, vhd, vmdk, vdi or vhdx. In them can be
 //! partitions, LUKS, LVM, MD RAID, dm-verity, dm-integrity and subvolumes of btrfs. The kernel's
 //! own code, which runs in this process, does the rest. No root, no daemon, no device of the host
@@ -44,6 +47,8 @@ pub mod address;
 pub mod containers;
 #[doc(hidden)]
 pub mod destination;
+mod disk;
+mod disk_contents;
 #[doc(hidden)]
 pub mod export;
 #[doc(hidden)]
@@ -66,6 +71,7 @@ pub mod loop_devices;
 pub mod new_image;
 #[doc(hidden)]
 pub mod octal;
+mod opened_disk;
 #[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
@@ -94,6 +100,9 @@ mod volume;
 #[doc(hidden)]
 pub mod warnings;
 
+pub use disk::Disk;
+pub use disk_contents::VolumeEntry;
+pub use opened_disk::Result;
 pub use options::{Options, RootHash};
 #[doc(inline)]
 pub use outboard::{
@@ -101,4 +110,6 @@ pub use outboard::{
 };
 #[doc(inline)]
 pub use outboard_error::{ErrorKind, Failure as Error, Hint};
-pub use volume::{Result, Volume};
+#[doc(inline)]
+pub use outboard_image::partition::{Partition, Table, TableKind};
+pub use volume::Volume;

@@ -26,6 +26,14 @@ pub struct Range {
     pub size: u64,
 }
 
+impl Range {
+    /// Whether two ranges have bytes in common. A table of an image may name any.
+    pub fn overlaps(self, other: Self) -> bool {
+        let end = |range: Self| range.start.saturating_add(range.size);
+        self.start.max(other.start) < end(self).min(end(other))
+    }
+}
+
 /// A private file for tools, removed with all beside it when it is dropped.
 pub struct Scratch {
     file: NamedTempFile,

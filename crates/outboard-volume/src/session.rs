@@ -8,7 +8,9 @@
 mod apart;
 mod boot;
 mod devices;
+mod disk_volumes;
 mod disks;
+mod exclusion;
 mod file_systems;
 mod layered;
 mod mounts;
@@ -32,14 +34,16 @@ pub use apart::{apart, apart_without, start_apart};
 pub use devices::WantedDevice;
 use disks::OpenDisk;
 use layered::OpenStack;
+pub(crate) use mounts::unsynced;
 use mounts::MountedDevice;
 pub use mounts::Style;
 use network::Network;
-use outboard::{Builder, Kernel, KernelError, LogRing, Mount, System, Tree};
+use outboard::{Builder, Kernel, LogRing, Mount, System, Tree};
 use outboard_error::{report, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::crash::Advice;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::{HostAccess, Sandbox};
+pub(crate) use problems::messages_since;
 use std::collections::HashSet;
 use std::mem::forget;
 use std::path::{Path, PathBuf};
@@ -313,11 +317,6 @@ impl Session {
     pub fn mounted(&self, index: usize) -> &Mount {
         let slot = self.mounts[index].as_ref();
         &slot.expect("a mount of a disk that was not released").mount
-    }
-
-    /// Whether the kernel takes calls. A kernel that was not booted yet does.
-    pub(crate) fn check_kernel(&self) -> std::result::Result<(), KernelError> {
-        self.kernel.as_ref().map_or(Ok(()), Kernel::check)
     }
 
     /// Writes everything to stable storage, unmounts and stops the kernel. An error

@@ -1,28 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A mounted volume for programs: the engine behind one type.
+//! A mounted volume for programs.
 //!
-//! A [`Session`] does the work. This module adds three rules: no setting of the process changes,
-//! notes are kept instead of printed, and a forked child leaves its parent's volume alone.
+//! The session of its disk does the work ([`OpenedDisk`]). This module adds two rules: no setting
+//! of the process changes, and notes are kept instead of printed.
 
-use crate::address::{check_reserved, ImageName};
+use crate::address::ImageName;
+use crate::opened_disk::{OpenedDisk, Result};
 use crate::options::Options;
-use crate::session::Session;
 use outboard::{KernelError, Mount, Space, Tree};
 use outboard_error::{Failure, Notes};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::mem::forget;
 use std::ops::Deref;
-use std::process;
-
-/// A result of this crate.
-pub type Result<T> = std::result::Result<T, Failure>;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 /// A mounted volume of a disk image.
 ///
 /// It is used through [`Tree`], to which it dereferences: `volume.read("/etc/fstab")`. Any thread
-/// may call. A process can have 16 volumes open at a time; each has a kernel of its own.
+/// may call. A volume that [`Volume::open`] returns has a disk and a kernel of its own; a process
+/// can have 16 kernels at a time. Volumes of one [`Disk`](crate::Disk) share its kernel.
 ///
 /// Opening a volume changes no setting of the process: no umask, no signal handler but those of
 /// liboutboard, no sandbox. It prints nothing and asks nobody: see [`Volume::warnings`] and
@@ -44,13 +42,16 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// otherwise.
 pub struct Volume {
     name: OsString,
-    /// `None` once it is closed.
-    session: Option<Session>,
-    /// The session's number of the mount.
-    mount: usize,
+    image: ImageName,
     notes: Notes,
-    /// The process that has opened it.
-    process: u32,
+    /// `None` once it is closed.
+    open: Option<OpenVolume>,
+}
+
+struct OpenVolume {
+    /// Calls of files need nothing else.
+    mount: Arc<Mount>,
+    disk: Arc<OpenedDisk>,
 }
 
 impl Volume {
@@ -59,11 +60,13 @@ impl Volume {
     /// `name` is `IMAGE`, `IMAGE@PARTITION` or `IMAGE@VOLUME`, and `@VOLUME` may follow several
     /// times, as for the program `outboard`: `disk.img`, `disk.img@2`, `disk.qcow2@vg0/root`,
     /// `disk.img@3@@home`. Where an image has one file system only, its own name is enough.
+    ///
+    /// For several volumes of one image, open a [`Disk`](crate::Disk).
     pub fn open(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
         Self::open_as(name.as_ref(), options, false)
     }
 
-    /// Opens a volume for reading and writing. No other program or volume can use the image
+    /// Opens a volume for reading and writing. No other program, volume or disk can use the image
     /// meanwhile: [`ErrorKind::Locked`](crate::ErrorKind::Locked) if one does so now.
     pub fn open_writable(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
         Self::open_as(name.as_ref(), options, true)
@@ -71,17 +74,37 @@ impl Volume {
 
     fn open_as(name: &OsStr, options: Options, write: bool) -> Result<Self> {
         let notes = Notes::default();
-        let (session, mount) = notes.collect(|| mounted(name, options, write))?;
-        Ok(Self {
-            name: name.to_owned(),
-            session: Some(session),
-            mount,
-            notes,
-            process: process::id(),
-        })
+        let image = ImageName::find(name);
+        let (disk, mount) = notes.collect(|| {
+            OpenedDisk::open(&image, options, write, |session| {
+                session.mount_volume(&image, write)
+            })
+        })?;
+        let open = OpenVolume { mount, disk };
+        Ok(Self::new(name.to_owned(), image, notes, open))
     }
 
-    /// Its name, as it was opened by.
+    fn new(name: OsString, image: ImageName, notes: Notes, open: OpenVolume) -> Self {
+        Self {
+            name,
+            image,
+            notes,
+            open: Some(open),
+        }
+    }
+
+    /// A volume of a disk that is open.
+    pub(crate) fn of_disk(disk: &Arc<OpenedDisk>, image: ImageName, write: bool) -> Result<Self> {
+        let notes = Notes::default();
+        let open = OpenVolume {
+            mount: disk.mount(&image, write, &notes)?,
+            disk: Arc::clone(disk),
+        };
+        let name = OsString::from_vec(image.operand());
+        Ok(Self::new(name, image, notes, open))
+    }
+
+    /// Its name, as it was opened by; of a volume of a disk, with the disk's image before it.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
@@ -103,7 +126,8 @@ impl Volume {
 
     /// Writes everything that was written so far to the host's stable storage.
     pub fn sync(&self) -> Result<()> {
-        Ok(self.session().sync()?)
+        let open = self.opened();
+        open.disk.sync(&self.image, &open.mount, &self.notes)
     }
 
     /// Notes of events that are no errors, as "its journal was not replayed" or a degraded array.
@@ -113,7 +137,7 @@ impl Volume {
 
     /// The last lines of its kernel's log, warnings and worse. They explain errors of files.
     pub fn kernel_messages(&self) -> Vec<String> {
-        self.session().kernel_messages()
+        self.opened().disk.kernel_messages()
     }
 
     /// Whether its kernel takes calls. Else the error is of kind
@@ -121,7 +145,7 @@ impl Volume {
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) in a forked child. Errors of files do not
     /// say which.
     pub fn check(&self) -> Result<()> {
-        match self.session().check_kernel() {
+        match self.opened().disk.check() {
             Ok(()) => Ok(()),
             Err(error) => Err(self.gone(error)),
         }
@@ -131,7 +155,9 @@ impl Volume {
     /// since the volume was opened that means that something may be missing.
     ///
     /// [`ErrorKind::InUse`](crate::ErrorKind::InUse): files of a volume that can be written are
-    /// still open. Everything is written then. Calls of these files fail from now on.
+    /// still open. Everything is written then. Calls of these files fail from now on; those of a
+    /// volume of a [`Disk`](crate::Disk) that is still in use go on until the disk's last volume is
+    /// closed.
     ///
     /// Dropping a volume does the same, but cannot report errors.
     pub fn close(mut self) -> Result<()> {
@@ -139,18 +165,10 @@ impl Volume {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(session) = self.session.take() else {
-            return Ok(());
-        };
-        if self.process != process::id() {
-            // All of it is the parent's, down to what waits to be written to the image.
-            forget(session);
-            return Err(self.gone(KernelError::InParent));
+        match self.open.take() {
+            Some(open) => open.disk.end(Some(open.mount), &self.notes).map(drop),
+            None => Ok(()),
         }
-        let state = session.check_kernel();
-        let finished = self.notes.collect(|| session.finish());
-        state.map_err(|error| self.gone(error))?;
-        Ok(finished?)
     }
 
     fn gone(&self, error: KernelError) -> Failure {
@@ -158,31 +176,12 @@ impl Volume {
         Failure::of(&error.into()).after(what)
     }
 
-    fn session(&self) -> &Session {
-        self.session.as_ref().expect("close() consumes the volume")
+    fn opened(&self) -> &OpenVolume {
+        self.open.as_ref().expect("close() consumes the volume")
     }
 
     fn mounted(&self) -> &Mount {
-        self.session().mounted(self.mount)
-    }
-}
-
-/// A session that has mounted this, and its number for that.
-fn mounted(
-    name: &OsStr,
-    options: Options,
-    write: bool,
-) -> outboard_error::Result<(Session, usize)> {
-    let image = ImageName::find(name);
-    check_reserved(&image.file)?;
-    let mut session = Session::in_library(options, &image.file, write);
-    match session.mount(&image, write) {
-        Ok(mount) => Ok((session, mount)),
-        Err(error) => {
-            // Nothing was written: the first error says what is wrong.
-            let _ = session.finish();
-            Err(error)
-        }
+        &self.opened().mount
     }
 }
 

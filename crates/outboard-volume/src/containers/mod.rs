@@ -175,13 +175,21 @@ impl Container {
         }
     }
 
-    /// The files that the image is based on.
-    pub fn backing(&self) -> impl Iterator<Item = &File> {
-        let chain = match self {
+    fn chain(&self) -> Option<&Chain> {
+        match self {
             Self::Qcow2(chain) => Some(chain),
             _ => None,
-        };
-        chain.into_iter().flat_map(Chain::backing)
+        }
+    }
+
+    /// The files that the image is based on.
+    pub fn backing(&self) -> impl Iterator<Item = &File> {
+        self.chain().into_iter().flat_map(Chain::backing)
+    }
+
+    /// Their paths.
+    pub fn backing_paths(&self) -> impl Iterator<Item = &Path> {
+        self.chain().into_iter().flat_map(Chain::backing_paths)
     }
 
     /// The name of its format, if it is not raw.

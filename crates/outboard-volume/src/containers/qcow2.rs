@@ -31,6 +31,7 @@ const DEPTH: usize = 16;
 /// One file of a chain.
 struct Layer {
     file: File,
+    path: PathBuf,
     is_qcow2: bool,
 }
 
@@ -142,7 +143,11 @@ impl Chain {
             if is_qcow2 {
                 next = Self::next_layer(&file, &path, layers.is_empty(), options)?;
             }
-            layers.push(Layer { file, is_qcow2 });
+            layers.push(Layer {
+                file,
+                path,
+                is_qcow2,
+            });
         }
         Ok(Self { layers })
     }
@@ -185,6 +190,11 @@ impl Chain {
     /// The files that it is based on.
     pub fn backing(&self) -> impl Iterator<Item = &File> {
         self.layers.iter().skip(1).map(|layer| &layer.file)
+    }
+
+    /// The same, as they were found. The first one is the one that the image names.
+    pub fn backing_paths(&self) -> impl Iterator<Item = &Path> {
+        self.layers.iter().skip(1).map(|layer| layer.path.as_path())
     }
 
     /// Whether the image can be written. Other things that are wrong are found when they are used.

@@ -24,6 +24,7 @@ mod verity;
 use crate::address::ImageName;
 use crate::image::Image;
 use crate::options::Options;
+use crate::scratch::Range;
 use ancestry::Ancestry;
 use keys::Keys;
 use names::Meaning;
@@ -108,6 +109,8 @@ pub struct StackNode {
     pub lack: Option<String>,
     /// The image file, if the node is a disk.
     file: Option<PathBuf>,
+    /// Where a disk, or a partition in its table, is in the image.
+    range: Option<Range>,
 }
 
 impl StackNode {
@@ -228,6 +231,62 @@ impl Stack {
         found.is_some_and(|(upper, lower)| self.ancestry.is_above(upper, lower))
     }
 
+    /// The parts of disks that a node lies on, each with the disk's number in the order in which
+    /// disks were added.
+    pub fn parts(&self, index: usize) -> Vec<(usize, Range)> {
+        let is_under = |&other: &usize| other == index || self.ancestry.is_above(index, other);
+        let under: Vec<usize> = (0..=index).filter(is_under).collect();
+        // A disk counts where something lies on it, and not on one of its partitions.
+        let is_whole = |disk: usize| {
+            let uses = |&other: &usize| self.nodes[other].below.contains(&disk);
+            let mut users = under.iter().filter(|other| uses(other));
+            disk == index || users.any(|&other| !self.is_partition_of_disk(other))
+        };
+        let mut parts = Vec::new();
+        for &other in &under {
+            let Some(range) = self.nodes[other].range else {
+                continue;
+            };
+            match self.nodes[other].below.first() {
+                Some(&disk) => parts.push((self.disk_number(disk), range)),
+                None if is_whole(other) => parts.push((self.disk_number(other), range)),
+                None => {}
+            }
+        }
+        parts
+    }
+
+    /// How many disks were added before this one.
+    fn disk_number(&self, disk: usize) -> usize {
+        let before = self.nodes[..disk].iter();
+        before.filter(|node| node.below.is_empty()).count()
+    }
+
+    /// Whether a node lies on another one, is the same file system, or lies on a partition that
+    /// overlaps one of the other. Volumes of one group have a partition in common, but no bytes.
+    pub fn have_common_bytes(&self, one: usize, other: usize) -> bool {
+        let is_above = |upper, lower| self.ancestry.is_above(upper, lower);
+        if one == other || is_above(one, other) || is_above(other, one) {
+            return true;
+        }
+        let [first, second] = [one, other].map(|index| self.nodes[index].probe.as_ref());
+        let has_others = |probe: &Probe| probe.kind == "btrfs" && probe.uuid.is_some();
+        let is_one = |(first, second): (&Probe, &Probe)| {
+            has_others(first) && second.kind == first.kind && second.uuid == first.uuid
+        };
+        if first.zip(second).is_some_and(is_one) {
+            return true;
+        }
+        let others = self.parts(other);
+        let mut parts = self.parts(one).into_iter();
+        parts.any(|(disk, range)| {
+            let overlaps = |&(second, part): &(usize, Range)| {
+                disk == second && part != range && part.overlaps(range)
+            };
+            others.iter().any(overlaps)
+        })
+    }
+
     /// Whether `so` holds for a node or one below it.
     fn is_or_lies_on(&self, index: usize, so: fn(&StackNode) -> bool) -> bool {
         let lies_on = |&other: &usize| other == index || self.ancestry.is_above(index, other);
@@ -272,6 +331,10 @@ impl Stack {
             incomplete: false,
             lack: None,
             file: Some(file.to_owned()),
+            range: Some(Range {
+                start: 0,
+                size: image.size(),
+            }),
         })?;
         let partitions = table.iter().flat_map(|table| &table.partitions);
         for partition in partitions.filter(|partition| !partition.extended) {
@@ -304,6 +367,10 @@ impl Stack {
                 incomplete: false,
                 lack: None,
                 file: None,
+                range: Some(Range {
+                    start: partition.start,
+                    size: partition.size,
+                }),
             })?;
         }
         Ok(root)
@@ -335,6 +402,7 @@ impl Stack {
             incomplete: false,
             lack: None,
             file: None,
+            range: None,
         })
     }
 

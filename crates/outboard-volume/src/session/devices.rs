@@ -80,7 +80,12 @@ impl Session {
     }
 
     /// Adds a disk to the kernel, whatever its contents, unless it was added.
-    fn whole_disk(&mut self, image: Image, name: &ImageName, write: bool) -> Result<usize> {
+    pub(super) fn whole_disk(
+        &mut self,
+        image: Image,
+        name: &ImageName,
+        write: bool,
+    ) -> Result<usize> {
         if let Some(index) = self.find_disk(&image, write) {
             return Ok(index);
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Opens and mounts file systems inside of layers ([`crate::layers`]).
 
+use super::exclusion::DiskPart;
 use super::mounts::{MountSource, MountedDevice};
 use super::Session;
 use crate::address::ImageName;
@@ -72,6 +73,17 @@ impl Session {
     pub(super) fn stack(&self, index: usize) -> &Stack {
         let slot = self.stacks[index].as_ref();
         &slot.expect("a stack of disks that were not released").stack
+    }
+
+    /// The parts of disks that a node lies on.
+    pub(super) fn parts_of_node(&self, stack: usize, node: usize) -> Vec<DiskPart> {
+        let disks = self.disks_of_stack(stack);
+        let parts = self.stack(stack).parts(node).into_iter();
+        let found = parts.filter_map(|(number, range)| {
+            let disk = *disks.get(number)?;
+            Some(DiskPart { disk, range })
+        });
+        found.collect()
     }
 
     pub(super) fn disks_of_stack(&self, index: usize) -> Vec<usize> {
@@ -214,8 +226,7 @@ impl Session {
         write: bool,
     ) -> Result<Option<usize>> {
         for &node in nodes {
-            let shown = self.stack(stack).name(node);
-            let index = self.mount_node(&shown, stack, node, None, write)?;
+            let index = self.mount_of_btrfs(stack, node, write)?;
             let list = self.subvolumes(index)?;
             if let Some(number) = subvolumes::find(&list, subvolume.as_bytes()) {
                 let mounted = self.mount_node(&name.shown(), stack, node, Some(number), write);
@@ -223,6 +234,25 @@ impl Session {
             }
         }
         Ok(None)
+    }
+
+    /// A mount of a btrfs, of whatever subvolume of it, that lists its subvolumes.
+    fn mount_of_btrfs(&mut self, stack: usize, node: usize, write: bool) -> Result<usize> {
+        let number = self.stack(stack).nodes()[node].device.number();
+        let is_one = |slot: &Option<MountedDevice>| {
+            let good = slot
+                .as_ref()
+                .filter(|mounted| mounted.is_written() || !write);
+            let device = good.and_then(|mounted| mounted.mount.device());
+            device.is_some_and(|device| device.number() == number)
+        };
+        match self.mounts.iter().position(is_one) {
+            Some(index) => Ok(index),
+            None => {
+                let shown = self.stack(stack).name(node);
+                self.mount_node(&shown, stack, node, None, write)
+            }
+        }
     }
 
     /// The error that lists existing subvolumes.
@@ -268,8 +298,7 @@ impl Session {
     /// The subvolumes of a btrfs; none if it cannot be mounted, which the caller reports when it
     /// measures usage.
     fn volumes_of_btrfs(&mut self, stack: usize, node: usize) -> Vec<ListedVolume> {
-        let name = self.stack(stack).image_name(node);
-        let mounted = self.mount_node(&name.shown(), stack, node, None, false);
+        let mounted = self.mount_of_btrfs(stack, node, false);
         let found = mounted.and_then(|index| self.subvolumes(index));
         let found = found.unwrap_or_default();
         found
@@ -302,7 +331,7 @@ impl Session {
             node,
             subvolume,
         };
-        if let Some(index) = self.find_mount(origin, write) {
+        if let Some(index) = self.find_mount(shown, origin, write)? {
             return Ok(index);
         }
         self.with_stack(stack, |stack, context| stack.check(node, context, write))?;

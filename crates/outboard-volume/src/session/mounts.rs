@@ -11,6 +11,7 @@ use outboard::image::{Probe, State};
 use outboard::{BlockDevice, Mount, MountOptions};
 use outboard_error::{warn, Error, ErrorKind, Failure, Result};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The source of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +46,8 @@ impl MountSource {
 pub(super) struct MountedDevice {
     pub(super) name: String,
     pub(super) origin: MountSource,
-    pub(super) mount: Mount,
+    /// Volumes of a library use it without the session.
+    pub(super) mount: Arc<Mount>,
     /// `None`: it is on a disk. Ends after the mount.
     pub(super) server: Option<ServerState>,
     /// Of its file system.
@@ -59,7 +61,7 @@ impl MountedDevice {
         Self {
             name,
             origin,
-            mount,
+            mount: Arc::new(mount),
             server: None,
             uuid: None,
             older: None,
@@ -75,13 +77,19 @@ impl MountedDevice {
         self.server.as_ref().is_some_and(ServerState::is_late)
     }
 
-    /// Returns what was lost.
+    /// Whether a volume of a library uses it.
+    pub(super) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.mount) > 1
+    }
+
+    /// Returns what was lost. A mount that a volume uses stays until the kernel halts.
     pub(super) fn unmount(self) -> Option<Failure> {
-        let reader = self.mount.is_read_only();
-        let unmounted = if self.is_late() {
-            self.mount.leave()
+        let (reader, is_late) = (self.mount.is_read_only(), self.is_late());
+        let mount = Arc::into_inner(self.mount)?;
+        let unmounted = if is_late {
+            mount.leave()
         } else {
-            self.mount.unmount()
+            mount.unmount()
         };
         let error = unmounted.err().filter(|_| !reader)?;
         let what = match error.raw_os_error() {
@@ -90,6 +98,16 @@ impl MountedDevice {
         };
         Some(Failure::of(&error).after(format!("{}: {what}", self.name)))
     }
+}
+
+/// Syncs a file system to stable storage. Returns what was lost. `name`: of its volume.
+pub(crate) fn unsynced(name: &str, mount: &Mount) -> Option<Failure> {
+    if mount.is_read_only() {
+        return None;
+    }
+    let error = mount.sync().err()?;
+    let what = format!("{name}: not everything was written");
+    Some(Failure::of(&error).after(what))
 }
 
 /// Mount options that are not options of the command line.
@@ -140,7 +158,7 @@ impl Session {
             disk,
             partition: found.partition,
         };
-        if let Some(index) = self.find_mount(origin, write) {
+        if let Some(index) = self.find_mount(&name.shown(), origin, write)? {
             return Ok(index);
         }
         let mounted = self.mount_found(name, disk, origin, &found, write)?;
@@ -148,20 +166,31 @@ impl Session {
     }
 
     /// Finds a mount. A read-only mount is unmounted if the caller wants to write: results of
-    /// [`Session::open`] for it become invalid.
-    pub(super) fn find_mount(&mut self, origin: MountSource, write: bool) -> Option<usize> {
+    /// [`Session::open`] for it become invalid. In a library another volume may use that mount:
+    /// an error. `shown`: the name of what the caller wants to mount.
+    pub(super) fn find_mount(
+        &mut self,
+        shown: &str,
+        origin: MountSource,
+        write: bool,
+    ) -> Result<Option<usize>> {
+        if self.in_library {
+            self.check_writers(shown, origin, write)?;
+        }
         let same = |slot: &Option<MountedDevice>| {
             slot.as_ref()
                 .is_some_and(|mounted| mounted.origin == origin)
         };
-        let index = self.mounts.iter().position(same)?;
+        let Some(index) = self.mounts.iter().position(same) else {
+            return Ok(None);
+        };
         let reader = self.mounted(index).is_read_only();
         if !write || !reader {
-            return Some(index);
+            return Ok(Some(index));
         }
         // Nothing was written, so nothing can be lost.
         self.mounts[index].take().and_then(MountedDevice::unmount);
-        None
+        Ok(None)
     }
 
     pub(super) fn add_mount(&mut self, mounted: MountedDevice) -> usize {
@@ -365,16 +394,8 @@ impl Session {
     /// Syncs all mounted file systems to stable storage.
     pub fn sync(&self) -> Result<()> {
         let position = self.log.position();
-        let problem = |mounted: &MountedDevice| {
-            let error = mounted.mount.sync().err()?;
-            let what = format!("{}: not everything was written", mounted.name);
-            Some(Failure::of(&error).after(what))
-        };
-        let written = self.mounts.iter().flatten();
-        let problems = written
-            .filter(|mounted| !mounted.mount.is_read_only())
-            .filter_map(problem)
-            .collect();
+        let problem = |mounted: &MountedDevice| unsynced(&mounted.name, &mounted.mount);
+        let problems = self.mounts.iter().flatten().filter_map(problem).collect();
         self.told(problems, position)
     }
 }

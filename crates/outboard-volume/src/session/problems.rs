@@ -9,7 +9,7 @@ use crate::containers::Content;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
-use outboard::{Level, Space, Tree};
+use outboard::{Level, LogRing, Space, Tree};
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -81,7 +81,7 @@ impl Session {
     /// The failure of a mount that shows an older state of its file system than the last one. The
     /// mount began at this position of the log.
     pub(super) fn older_state(&self, shown: &str, position: usize) -> Option<Failure> {
-        let lines = self.messages_since(position);
+        let lines = messages_since(&self.log, position);
         if !lines.iter().any(|line| line.contains(LEFT_OUT)) {
             return None;
         }
@@ -200,22 +200,9 @@ impl Session {
 
     /// The kernel's messages since a position of its log.
     pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
-        let mut lines = self.messages_since(position);
+        let mut lines = messages_since(&self.log, position);
         lines.truncate(LINES);
         lines
-    }
-
-    /// All that it had to say since it has booted, as far as that is kept.
-    pub(crate) fn kernel_messages(&self) -> Vec<String> {
-        self.messages_since(self.booted)
-    }
-
-    fn messages_since(&self, position: usize) -> Vec<String> {
-        let lines = self.log.since(position, Level::Warning);
-        lines
-            .iter()
-            .map(|line| escaped(without_time(line).trim_end().as_bytes()))
-            .collect()
     }
 
     /// Messages about images that the host had no room for. File systems report that as an ordinary
@@ -237,7 +224,7 @@ impl Session {
     }
 
     /// The error of several problems: of the kind and errno of the first one.
-    pub(super) fn told(&self, problems: Vec<Failure>, position: usize) -> Result<()> {
+    pub(crate) fn told(&self, problems: Vec<Failure>, position: usize) -> Result<()> {
         let Some(first) = problems.first() else {
             return Ok(());
         };
@@ -264,6 +251,15 @@ fn unclean(shown: &str) -> (String, Option<Hint>) {
         repair: true,
     };
     (format!("not clean: run {repair}"), Some(repair))
+}
+
+/// The kernel's messages since a position of its log, warnings and worse.
+pub(crate) fn messages_since(log: &LogRing, position: usize) -> Vec<String> {
+    let lines = log.since(position, Level::Warning);
+    lines
+        .iter()
+        .map(|line| escaped(without_time(line).trim_end().as_bytes()))
+        .collect()
 }
 
 /// A line of the kernel's log without its time stamp.

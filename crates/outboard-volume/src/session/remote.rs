@@ -295,11 +295,11 @@ impl Session {
         let origin = MountSource::Server {
             identity: self.network()?.identity(&kernel, remote)?,
         };
-        if let Some(index) = self.find_mount(origin, write) {
+        let shown = name.shown();
+        if let Some(index) = self.find_mount(&shown, origin, write)? {
             return Ok(index);
         }
         let password = self.password(name, remote)?;
-        let shown = name.shown();
         self.advice.add_server(&shown, write);
         let position = self.log.position();
         let make = || self.mount_by_client(&kernel, remote, &shown, password.as_ref(), write);
