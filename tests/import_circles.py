@@ -24,12 +24,6 @@ ROOTS = ("lib.rs", "main.rs")
 KNOWN: Known = {
     ("outboard-build", (
         "mkfs/check.rs", "mkfs/making.rs", "mkfs/mod.rs", "mkfs/source.rs", "mkfs/target.rs")),
-    ("outboard-transfer", (
-        "cp/attributes.rs", "cp/copy.rs", "cp/data.rs", "cp/directory.rs", "cp/following.rs",
-        "cp/handle_cache.rs", "cp/mod.rs", "cp/total.rs", "cp/walk.rs")),
-    ("outboard-transfer", ("tar/pack.rs", "tar/packer.rs", "tar/stretches.rs")),
-    ("outboard-transfer", (
-        "volume_bytes/input.rs", "volume_bytes/mod.rs", "volume_bytes/output.rs")),
     ("outboard-volume", (
         "containers/convert.rs", "containers/mod.rs", "containers/qcow2.rs", "containers/vhd.rs",
         "containers/vhd/resize.rs")),

@@ -2,7 +2,7 @@
 //! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind
 //! one type. Nothing is printed, and no setting of the process is changed.
 
-use crate::cp::{copy_exactly, Changes, CopyJob, Keep, Options};
+use crate::cp::{Changes, CopyRequest, CopySource, CopyTarget, Keep, Options, TreeCopy};
 use crate::exclusion::Exclusion;
 use crate::hidden::HiddenFinder;
 use crate::report::{Progress, Report};
@@ -182,19 +182,25 @@ impl Transfer {
         let source = Place::Host(from_path.as_ref().to_owned());
         let destination = Place::Host(to_path.as_ref().to_owned());
         self.run(|report, interrupt| {
-            let job = CopyJob {
+            let request = CopyRequest {
                 options,
                 changes: &Changes::default(),
                 excluded: &Exclusion::default(),
-                interrupt,
-                report,
                 names: None,
                 hidden: &HiddenFinder::default(),
                 operand: None,
             };
-            let used = of_open_volumes();
-            let (source, destination) = ((from, &source), (to, &destination));
-            let copied = copy_exactly(&job, source, destination, used, self.threads);
+            let source = CopySource {
+                place: &source,
+                tree: from,
+            };
+            let trees = TreeCopy {
+                sources: vec![source],
+                target: CopyTarget::exact(to, &destination)?,
+                used: Arc::new(of_open_volumes()),
+                threads: self.threads,
+            };
+            let copied = trees.run(&request, interrupt, report);
             report.print_losses();
             copied
         })

@@ -436,7 +436,8 @@ impl<'a> Making<'a> {
                     hidden: &HiddenFinder::default(),
                     operand: Some(&self.operand),
                 };
-                cp::copy(session, &order, &contents, &place, self.new_report)
+                let report = (self.new_report)();
+                cp::copy(session, &order, &contents, &place, &report)
             }
             ContentSource::Tar(archive) => {
                 let input = archive.open()?;

@@ -271,7 +271,8 @@ pub fn run(options: &CpArgs, session: &mut Session, output: &mut Output) -> Resu
         hidden: &HiddenFinder::default(),
         operand: None,
     };
-    let result = copy(session, &order, &places, &destination, progress::report);
+    let report = progress::report();
+    let result = copy(session, &order, &places, &destination, &report);
     names.map_or(Ok(()), |names| names.finish())?;
     match result? {
         Copied::All => Ok(()),

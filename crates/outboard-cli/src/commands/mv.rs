@@ -12,7 +12,8 @@ use outboard::{Fd, Tree};
 use outboard_error::{Error, ErrorKind, Failure, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
-use outboard_transfer::cp;
+use outboard_transfer::cp::{self, Changes, Copied, CopyRequest};
+use outboard_transfer::exclusion::Exclusion;
 use outboard_transfer::hidden::HiddenFinder;
 use outboard_transfer::made::{Claim, MadeNames, Origin};
 use outboard_transfer::operand::{
@@ -237,6 +238,36 @@ fn check_replaceable(
     Err(io::Error::from_raw_os_error(error))
 }
 
+/// Copies all that a file has. `operand`: the directory of the copy, as messages name it. Returns
+/// whether all attributes could be kept.
+fn copy_whole(
+    session: &mut Session,
+    source: &Place,
+    copy: &Place,
+    operand: &[u8],
+    hidden: &HiddenFinder,
+) -> Result<bool> {
+    let request = CopyRequest {
+        options: cp::Options::everything(session.umask()),
+        changes: &Changes::default(),
+        excluded: &Exclusion::default(),
+        names: None,
+        hidden,
+        operand: Some(operand),
+    };
+    let report = progress::report();
+    match cp::copy(
+        session,
+        &request,
+        std::slice::from_ref(source),
+        copy,
+        &report,
+    )? {
+        Copied::All => Ok(!report.has_losses()),
+        Copied::Some | Copied::UntilFull => Err(Error::AlreadyReported),
+    }
+}
+
 /// Makes a complete and durable copy with the new name, or none.
 fn copy_and_name(
     session: &mut Session,
@@ -253,7 +284,7 @@ fn copy_and_name(
     let (beside, ()) = made.map_err(|error| failed(&error))?;
     let directory = new.parent().below(beside.to_bytes());
     let (copy, operand) = (directory.below(to.name.to_bytes()), new.parent().operand());
-    let copied = cp::archive(session, source, &copy, &operand, hidden, progress::report);
+    let copied = copy_whole(session, source, &copy, &operand, hidden);
     let named = match &copied {
         Ok(_) => take_name(to, &beside).map_err(|error| failed(&error)),
         Err(_) => Ok(()),

@@ -2,7 +2,7 @@
 //! The attributes of a source for its copy: owner, permissions, times and extended attributes
 //! (POSIX ACLs are such). [`crate::attributes`] has the order in which the copy gets them.
 
-use super::copy::Copier;
+use super::copier::{CopiedFile, Copier};
 use crate::attributes::{self, AttributeTarget, WantedAttributes, Xattrs, UNCHANGED};
 use crate::other_forms;
 use crate::report::Loss;
@@ -11,15 +11,6 @@ use std::ffi::{CStr, CString};
 use std::io;
 
 const LABEL: &CStr = c"security.selinux";
-
-/// A file that is copied.
-pub trait CopiedFile {
-    /// The source, for messages.
-    fn shown(&self) -> String;
-
-    /// The path of the copy below the top target.
-    fn copy_path(&self) -> Vec<u8>;
-}
 
 /// A source and its copy.
 pub enum SourceAndCopy<'a> {

@@ -1,310 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies one file that is not a directory.
 
-use super::attributes::{self, CopiedFile, SourceAndCopy};
+use super::attributes::{self, SourceAndCopy};
+use super::copier::{kind, CopiedFile, Copier, CopyFailure, NTFS3};
 use super::data::{copy_data, Buffer};
-use super::directory::CopiedDirectory;
 use super::following::with_hint;
-use super::handle_cache::HandleCache;
-use super::links::{self, Links, Turn};
-use super::{Changes, CopyJob, Existing, Options};
+use super::item::Item;
+use super::links::{self, Turn};
+use super::options::Existing;
 use crate::claimed_size;
-use crate::exclusion::Exclusion;
 use crate::file_state::FileState;
-use crate::hidden::{check_key, HiddenFinder};
-use crate::made::{Claim, OverwrittenLinks};
-use crate::report::{Loss, NamePrinter, Report};
-use crate::walk::join;
+use crate::hidden::check_key;
+use crate::made::Claim;
+use crate::report::Loss;
 use outboard::Fd;
 use outboard_error::format::escaped;
 use outboard_error::{ErrorKind, Failure};
-use outboard_sandbox::interrupt::Interrupt;
-use outboard_volume::destination::{archive_kind, FdSource, Overwrite, UsedFiles};
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A file that is to be copied.
-pub struct Item {
-    pub directory: Arc<CopiedDirectory>,
-    pub name: CString,
-    /// The name of the copy, if it differs.
-    pub new_name: Option<CString>,
-    /// Directory and name of the file, if `name` is a symbolic link to it.
-    pub elsewhere: Option<(Fd, CString)>,
-    /// Open the target of a symbolic link of this name.
-    pub follow: bool,
-    /// Write to the pipe that a symbolic link of the new name leads to.
-    pub into_pipe: bool,
-}
-
-impl Item {
-    /// A file in a directory, or what its name means elsewhere.
-    pub fn below(
-        directory: &Arc<CopiedDirectory>,
-        name: &CStr,
-        elsewhere: Option<(Fd, CString)>,
-    ) -> Self {
-        Self {
-            directory: Arc::clone(directory),
-            name: name.to_owned(),
-            new_name: None,
-            elsewhere,
-            follow: false,
-            into_pipe: false,
-        }
-    }
-
-    pub fn new_name(&self) -> &CStr {
-        self.new_name.as_ref().unwrap_or(&self.name)
-    }
-
-    fn source(&self) -> &Fd {
-        match &self.elsewhere {
-            Some((parent, _)) => parent,
-            None => &self.directory.source,
-        }
-    }
-
-    /// The name in [`Item::source`].
-    fn source_name(&self) -> &CStr {
-        self.elsewhere.as_ref().map_or(&self.name, |(_, name)| name)
-    }
-
-    fn target(&self) -> &Fd {
-        &self.directory.target
-    }
-
-    /// The source's identity.
-    fn key(&self, stat: &libc::stat) -> links::Key {
-        (self.source().system().clone(), stat.st_dev, stat.st_ino)
-    }
-
-    fn claim(&self) -> Claim<'_> {
-        let directory = &self.directory;
-        directory.made.claim(self.new_name(), directory.origin())
-    }
-}
-
-impl CopiedFile for Item {
-    fn shown(&self) -> String {
-        self.directory.shown_in(&self.name)
-    }
-
-    fn copy_path(&self) -> Vec<u8> {
-        self.directory.path_of(self.new_name())
-    }
-}
-
-/// Where an error happened.
-pub enum CopyFailure {
-    Reading(io::Error),
-    Writing(io::Error),
-    /// Source and copy are the same file.
-    Same,
-    /// The existing file stays as it is: no failure.
-    Stays,
-    /// The user wants to stop.
-    Stopped,
-}
-
-/// Data that all copying threads share.
-pub struct Copier<'a> {
-    pub options: Options,
-    pub changes: &'a Changes,
-    pub excluded: &'a Exclusion,
-    pub names: Option<&'a dyn NamePrinter>,
-    pub interrupt: &'a Interrupt,
-    pub report: &'a Report,
-    /// The directory that paths of copies are relative to.
-    pub base: Arc<Fd>,
-    /// Its name, as the user would write it.
-    base_operand: Vec<u8>,
-    /// Files that must not be overwritten.
-    used: Arc<UsedFiles>,
-    links: Links,
-    overwritten: OverwrittenLinks,
-    hidden: &'a HiddenFinder,
-    /// Complete copies in an image.
-    handles: HandleCache,
-    /// Whether files may be written in another order than they are copied.
-    unordered: bool,
-    /// Whether the end of a new file needs [`settle`].
-    settles: bool,
-}
-
-/// The magic number of ntfs3, as statfs(2) returns it.
-const NTFS3: i64 = 0x7366_746e;
-
-/// Sets the modification time, to the nanosecond. Linux 6.12's ntfs3 stores a file's valid size
-/// only together with a changed time or size (fs/ntfs3/frecord.c, _ni_write_inode). Writeback in
-/// the middle of a write uses up the change of that write: bytes written after it would read as
-/// zeros.
-fn settle(file: &Fd) -> io::Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_err(io::Error::other)?;
-    let omit = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: libc::UTIME_OMIT,
-    };
-    let modified = libc::timespec {
-        tv_sec: now.as_secs() as i64,
-        tv_nsec: i64::from(now.subsec_nanos()),
-    };
-    file.set_times(&[omit, modified])
-}
-
-impl<'a> Copier<'a> {
-    pub(super) fn new(
-        job: &CopyJob<'a>,
-        base: Arc<Fd>,
-        base_operand: Vec<u8>,
-        used: Arc<UsedFiles>,
-    ) -> Self {
-        let inside = !base.system().is_host();
-        Self {
-            settles: inside && base.statfs().is_ok_and(|found| found.kind == NTFS3),
-            options: job.options,
-            changes: job.changes,
-            excluded: job.excluded,
-            names: job.names,
-            interrupt: job.interrupt,
-            report: job.report,
-            base,
-            base_operand,
-            used,
-            links: Links::default(),
-            overwritten: OverwrittenLinks::default(),
-            hidden: job.hidden,
-            handles: HandleCache::default(),
-            unordered: inside && !job.options.sorted,
-        }
-    }
-
-    pub fn stopped(&self) -> bool {
-        self.interrupt.asked()
-            || self.report.is_hopeless()
-            || self.names.is_some_and(NamePrinter::failed)
-    }
-
-    /// Reports a write error, unless the caller expects it.
-    pub fn fail_writing(&self, what: &str, path: Vec<u8>, error: &io::Error) {
-        match error.raw_os_error() {
-            Some(libc::ENOSPC) if self.options.may_be_full => self.report.note_full(),
-            _ => self.report.fail_writing(what, path, error),
-        }
-    }
-
-    /// Notes that this directory of the destination, or a file in it, is complete.
-    pub fn note(&self, directory: &Fd) {
-        if !self.unordered {
-            return;
-        }
-        if let Err(error) = self.handles.note(directory) {
-            self.fail_writing("cannot write", self.base_operand.clone(), &error);
-        }
-    }
-
-    /// A copy's name, as the user would write it. `path` is relative to the top target.
-    pub fn operand_of(&self, path: &[u8]) -> Vec<u8> {
-        join(&self.base_operand, path)
-    }
-
-    /// The names of a file or directory and of its copy, as `-v` prints them.
-    pub fn print_names(&self, source: impl FnOnce() -> Vec<u8>, path: impl FnOnce() -> Vec<u8>) {
-        let Some(names) = self.names else { return };
-        let copy = self.operand_of(&path());
-        names.copied(self.report, &source(), &copy);
-    }
-
-    /// What may be overwritten by a copy of `source`; `None`: by something without contents.
-    fn allowed(&self, source: Option<&Fd>) -> Overwrite {
-        let kind = || archive_kind_of(source?);
-        if self.options.force {
-            Overwrite::Everything
-        } else {
-            kind().map_or(Overwrite::Plain, Overwrite::Archive)
-        }
-    }
-
-    /// Creates a file under a name, and replaces an existing file of that name that `allowed` lets
-    /// go, but no directory.
-    fn replacing<T>(
-        &self,
-        directory: &Fd,
-        claim: &Claim,
-        allowed: impl Fn() -> Overwrite,
-        make: impl Fn() -> io::Result<T>,
-    ) -> io::Result<T> {
-        match make() {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                claim.check_existing(directory)?;
-                let name = claim.name();
-                self.used.check_name(directory, name, allowed())?;
-                directory.unlink_at(name, 0)?;
-                make()
-            }
-            other => other,
-        }
-    }
-
-    /// Whether a copy of the file `source` takes the name of the existing file `old`, and leaves
-    /// the file to its other names. Two files of the source must not become one that way.
-    fn parts(&self, old: &libc::stat, source: links::Key) -> bool {
-        let linked = kind(old) == libc::S_IFREG && old.st_nlink > 1;
-        linked && (self.options.archive() || self.overwritten.has_other(old, source))
-    }
-
-    /// Opens and empties a file for the contents of `source`. `mode`: permissions to set before its
-    /// first byte is written.
-    fn overwrite(
-        &self,
-        directory: &Fd,
-        name: &CStr,
-        source: &Fd,
-        mode: Option<u32>,
-    ) -> io::Result<Fd> {
-        // Names in an image are free.
-        let what = if directory.system().is_host() {
-            self.allowed(Some(source))
-        } else {
-            Overwrite::Everything
-        };
-        let file = self.used.overwrite(directory, name, what)?;
-        if let Some(mode) = mode {
-            // Only the owner of the file may set this; the report at the end counts the lost mode.
-            let _ = file.set_mode(mode);
-        }
-        Ok(file)
-    }
-
-    /// Reports the parts of a file that its copy will not have, if it is to have everything.
-    /// `near`: a file of the same file system. An error: the contents are such a part.
-    pub fn find_hidden(
-        &self,
-        near: &Fd,
-        stat: &libc::stat,
-        named: &dyn CopiedFile,
-    ) -> io::Result<()> {
-        if let Some(parts) = self
-            .hidden
-            .find(near, stat)?
-            .filter(|_| self.options.archive())
-        {
-            let shown = || format!("{} ({parts})", named.shown());
-            self.report.lose(Loss::Hidden, shown);
-        }
-        Ok(())
-    }
-
-    pub fn worker(&'a self) -> Worker<'a> {
-        Worker {
-            copier: self,
-            buffer: Buffer::new(),
-        }
-    }
-}
 
 /// One copying thread.
 pub struct Worker<'a> {
@@ -312,7 +25,14 @@ pub struct Worker<'a> {
     buffer: Buffer,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
+    pub fn new(copier: &'a Copier<'a>) -> Self {
+        Self {
+            copier,
+            buffer: Buffer::new(),
+        }
+    }
+
     /// Copies a file and reports failures.
     pub fn copy(&mut self, item: &Item) {
         if self.copier.stopped() {
@@ -560,15 +280,10 @@ impl Worker<'_> {
             attributes::keep(copier, &pair, stat, &now, item);
         } else {
             attributes::give_owner(copier, &pair, item);
-            if copier.settles {
-                settle(&target).map_err(CopyFailure::Writing)?;
-            }
+            copier.store_size(&target).map_err(CopyFailure::Writing)?;
         }
-        if copier.unordered {
-            copier.handles.add(target, stat.st_size.max(0) as u64);
-            return Ok(());
-        }
-        target.close().map_err(CopyFailure::Writing)
+        let closed = copier.close(target, stat.st_size.max(0) as u64);
+        closed.map_err(CopyFailure::Writing)
     }
 
     fn link(&mut self, item: &Item, stat: &libc::stat, claim: &Claim) -> Result<(), CopyFailure> {
@@ -639,11 +354,6 @@ impl Worker<'_> {
     }
 }
 
-/// The kind of file, `S_IF*`.
-fn kind(stat: &libc::stat) -> u32 {
-    stat.st_mode & libc::S_IFMT
-}
-
 /// The type of a file without contents, in words.
 pub fn no_contents(kind: u32) -> &'static str {
     match kind {
@@ -681,18 +391,6 @@ fn is_newer(new: &libc::stat, old: &libc::stat, step: i128) -> bool {
         i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
     };
     time(new).div_euclid(step) * step > time(old)
-}
-
-/// The kind of archive that a file is. The copy itself reports a file that cannot be read.
-fn archive_kind_of(source: &Fd) -> Option<&'static str> {
-    let stat = source.stat().ok()?;
-    if kind(&stat) != libc::S_IFREG {
-        return None;
-    }
-    let size = stat.st_size.max(0) as u64;
-    archive_kind(&FdSource { file: source, size })
-        .ok()
-        .flatten()
 }
 
 fn replaced() -> io::Error {

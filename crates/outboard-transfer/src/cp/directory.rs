@@ -5,9 +5,9 @@
 //! last to leave it sets its attributes. Children hold their parent, so a parent is finished after
 //! them.
 
-use super::attributes::{self, CopiedFile, SourceAndCopy};
-use super::copy::Copier;
-use super::Options;
+use super::attributes::{self, SourceAndCopy};
+use super::copier::{CopiedFile, Copier};
+use super::options::Options;
 use crate::made::{MadeNames, Origin};
 use crate::report::Loss;
 use crate::walk::join;

@@ -5,7 +5,7 @@
 //! out of it. Each directory that such a copy enters has its path in that tree for this.
 
 use super::directory::CopiedDirectory;
-use super::is_inside;
+use super::inside::is_inside;
 use outboard::{Fd, System, Tree};
 use outboard_error::{ErrorKind, Failure, Hint};
 use std::ffi::{CStr, CString, OsStr};

@@ -11,7 +11,7 @@
 //! kernel to drop them. The kernel cannot drop blocks that are not written yet, such as those of a
 //! journal. When those have become many, the whole file system is synced.
 
-use super::data::WRITE_AND_WAIT;
+use super::trail::WRITE_AND_WAIT;
 use outboard::{Fd, System};
 use std::collections::VecDeque;
 use std::io;

@@ -2,11 +2,13 @@
 //! Copies on the host: the same code that copies into and out of images.
 
 use super::*;
+use crate::exclusion::Exclusion;
+use crate::hidden::HiddenFinder;
 use outboard_sandbox::HostAccess;
 use outboard_volume::options::Options as VolumeOptions;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A directory of its own for a test, removed at its end.
 struct Scratch(PathBuf);
@@ -52,18 +54,18 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
     };
     let mut session = Session::new(settings(), &HostAccess::default())?;
     let report = Report::default();
-    let job = CopyJob {
+    let request = CopyRequest {
         options,
         changes: &Changes::default(),
         excluded: &Exclusion::default(),
         names: None,
         hidden: &HiddenFinder::default(),
-        interrupt: &Interrupt::default(),
-        report: &report,
         operand: None,
     };
     let sources: Vec<Place> = sources.iter().cloned().map(Place::Host).collect();
-    let result = copy_all(&mut session, &job, &sources, &Place::Host(target));
+    let target = Place::Host(target);
+    let never = Interrupt::default();
+    let result = copy_places(&mut session, &request, &never, &sources, &target, &report);
     match result {
         Ok(()) | Err(Error::AlreadyReported) => Ok(report.failures()),
         Err(other) => Err(other),
@@ -224,14 +226,4 @@ fn links_are_not_written_through() {
     assert!(!scratch.path("outside/f").exists());
     assert_eq!(fs::read(scratch.path("precious")).unwrap(), b"old");
     assert_eq!(fs::read(scratch.path("to/y")).unwrap(), b"new");
-}
-
-#[test]
-fn names_of_sources() {
-    let name = |path: &str| base_name(Path::new(path)).map(|name| name.into_string().unwrap());
-    assert_eq!(name("/a/b"), Some("b".into()));
-    assert_eq!(name("b//"), Some("b".into()));
-    for path in ["/", "a/.", "..", "//"] {
-        assert_eq!(name(path), None);
-    }
 }

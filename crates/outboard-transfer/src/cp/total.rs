@@ -4,7 +4,7 @@
 //! The sizes of files are known before. A thread counts the files in directories while they are
 //! copied, but only if the bar is visible and the copy takes long.
 
-use super::CopySource;
+use super::source::CopySource;
 use crate::exclusion::Exclusion;
 use crate::operand::Named;
 use crate::report::Report;

@@ -5,12 +5,14 @@
 //! out of the names of each directory, and hands them to the copiers in batches. The walk itself
 //! goes on only to directories, and to links that lead to directories, if links are followed.
 
-use super::copy::{Copier, Item, Worker};
+use super::copier::Copier;
+use super::copy::Worker;
 use super::directory::{release, CopiedDirectory};
 use super::following::{check_end, follow, with_hint, Followed};
+use super::item::Item;
 use super::links::Key;
+use super::options::Options;
 use super::queue::Queue;
-use super::Options;
 use crate::hidden::check_key;
 use outboard::walk::{DirectoryNames, Entry, OpenDirectory, Start, Step, Walk};
 use outboard::{Fd, Tree};
@@ -195,7 +197,7 @@ impl Round<'_> {
 
     fn copy(self, copier: &Copier, copiers: u32) {
         if copier.options.sorted {
-            let mut worker = copier.worker();
+            let mut worker = Worker::new(copier);
             return self.walk(copier, &mut |batch| copy_batch(copier, &mut worker, batch));
         }
         let queue: Queue<Batch> = Queue::new(WAITING);
@@ -203,7 +205,7 @@ impl Round<'_> {
             for _ in 0..copiers.max(1) {
                 scope.spawn(|| {
                     let _breaking = queue.breaking();
-                    let mut worker = copier.worker();
+                    let mut worker = Worker::new(copier);
                     while let Some(batch) = queue.take() {
                         copy_batch(copier, &mut worker, batch);
                     }

@@ -30,6 +30,7 @@ mod polled;
 mod selection;
 mod sparse;
 mod stream;
+mod stretch;
 mod stretches;
 mod tree;
 

@@ -7,74 +7,23 @@
 //! bounded, and the thread with the first stretch never has to wait.
 
 use super::packer::Packer;
+use super::stretch::{Chunks, StretchPart};
 use super::stretches::StretchWriter;
 use super::tree::{PackItem, PackStart, PackedTree};
 use crate::cp::queue::Queue;
 use std::io::{self, Write};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
-use std::sync::{Arc, Mutex};
 
 /// Items of a batch.
 const BATCH: usize = 32;
 /// Batches ahead of the writer.
 const AHEAD: usize = 16;
-/// Bytes of a chunk.
-pub const CHUNK: usize = 512 * 1024;
 /// Chunks of a batch that may wait.
 const CHUNKS: usize = 2;
-
-/// Bytes of the archive; the first ones are used.
-pub struct Chunk {
-    pub bytes: Vec<u8>,
-    pub used: usize,
-}
-
-/// A file with several names; the first name in the archive gets the bytes.
-pub struct Linked {
-    pub path: Vec<u8>,
-    pub stat: libc::stat,
-    /// It is a hard link: its bytes are not needed.
-    pub skip: AtomicBool,
-}
-
-/// A part of a stretch.
-pub enum StretchPart {
-    Bytes(Chunk),
-    /// The next chunks belong to a file with several names.
-    Begin(Arc<Linked>),
-    End,
-    /// Zeros in place of this many unreadable bytes of a file. The writer limits them.
-    Padding(u64, String),
-}
 
 struct Batch {
     items: Vec<PackItem>,
     out: SyncSender<StretchPart>,
-}
-
-/// Chunks to reuse.
-#[derive(Default)]
-pub struct Chunks {
-    free: Mutex<Vec<Vec<u8>>>,
-}
-
-impl Chunks {
-    /// An empty chunk.
-    pub fn take(&self) -> Chunk {
-        let bytes = self.free.lock().expect("no thread panics").pop();
-        Chunk {
-            bytes: bytes.unwrap_or_else(|| vec![0; CHUNK]),
-            used: 0,
-        }
-    }
-
-    pub fn give(&self, chunk: Chunk) {
-        self.free
-            .lock()
-            .expect("no thread panics")
-            .push(chunk.bytes);
-    }
 }
 
 /// Packs trees into an archive. An error is a write error.

@@ -3,12 +3,12 @@
 
 use super::encode::ArchiveEntry;
 use super::header::padding;
-use super::pack::{Chunk, Chunks, Linked, StretchPart, CHUNK};
 use super::sparse::{Map, Parts};
+use super::stretch::{Chunk, Chunks, Linked, StretchPart, CHUNK};
 use super::stretches::PADDING;
 use super::tree::{Folder, PackItem, PackedTree};
 use crate::claimed_size;
-use crate::cp::data::Trail;
+use crate::cp::trail::Trail;
 use crate::file_state::FileState;
 use crate::hidden::check_key;
 use crate::other_forms;

@@ -3,7 +3,7 @@
 
 use super::encode::ArchiveEntry;
 use super::header::BLOCK;
-use super::pack::{Chunks, Linked, StretchPart, CHUNK};
+use super::stretch::{Chunks, Linked, StretchPart, CHUNK};
 use crate::report::Report;
 use outboard_error::{format, ErrorKind, Failure, Hint};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where the bytes of a volume come from.
 
-use super::{cannot_read, open_device, shown, Device, End};
+use super::end::{cannot_read, open_device, shown, Device, End};
 use crate::stream::{read_in_order, ReadError};
 use outboard::image::partition::read_table;
 use outboard::image::{probe, Class, Source};

@@ -5,72 +5,20 @@
 //! `input` reads in pieces, in order. `output` writes them: zeros become holes of a file, and
 //! are discarded in a volume. Everything is opened and checked before the first byte is written.
 
+mod end;
 mod input;
 mod output;
 
+pub use end::End;
+
 use crate::report::Report;
+use end::{both, open_device, Device};
 use input::BytesSource;
-use outboard::BlockDevice;
-use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{warn, Error, ErrorKind, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_volume::address::ImageName;
 use outboard_volume::destination::describe;
-use outboard_volume::session::{Session, WantedDevice};
+use outboard_volume::session::Session;
 use output::BytesTarget;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
-/// Where bytes come from or go to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// A partition or another volume of an image.
-    Volume(ImageName),
-    /// A file of the host.
-    File(PathBuf),
-    /// Standard input or output.
-    Standard,
-}
-
-impl End {
-    /// The end that an operand of the host means.
-    pub fn of_host(operand: &OsStr) -> Self {
-        match operand.as_bytes() {
-            b"-" => Self::Standard,
-            _ => Self::File(PathBuf::from(operand)),
-        }
-    }
-
-    /// The end as the user would write it.
-    pub fn operand(&self) -> Vec<u8> {
-        match self {
-            Self::Volume(name) => name.operand(),
-            Self::File(path) => path.as_os_str().as_bytes().to_vec(),
-            Self::Standard => b"-".to_vec(),
-        }
-    }
-
-    /// The same error, of this end unless it is of a file already.
-    fn named_by(&self, error: Error) -> Error {
-        match self {
-            Self::Standard => error,
-            _ => error.about(self.operand()),
-        }
-    }
-
-    fn volume(&self) -> Option<&ImageName> {
-        match self {
-            Self::Volume(name) => Some(name),
-            _ => None,
-        }
-    }
-}
-
-/// How a file is shown in messages.
-fn shown(path: &Path) -> String {
-    escaped(path.as_os_str().as_bytes())
-}
 
 /// Copies all bytes of `source`. A volume that was written is on stable storage when this returns.
 /// `force`: what is overwritten may look like something of worth.
@@ -126,25 +74,6 @@ pub fn copy(
     Ok(())
 }
 
-/// A volume as a block device, with the name under which the user knows the volume.
-struct Device {
-    device: BlockDevice,
-    shown: String,
-}
-
-impl Device {
-    fn size(&self) -> Result<u64> {
-        let size = self.device.size();
-        size.map_err(|error| Error::failed(format!("cannot read {}", self.shown), &error))
-    }
-}
-
-fn open_device(session: &mut Session, name: &ImageName, write: bool) -> Result<Device> {
-    let (device, found) = session.block_device(name, WantedDevice::Itself, write)?;
-    let shown = found.shown();
-    Ok(Device { device, shown })
-}
-
 /// Refuses a volume that is copied over itself, and one that is copied over what it lies on: it is
 /// overwritten while it is read. Parts that do not lie in order would be lost before they are read.
 fn check_ends(from: &Device, to: &Device, below: bool, force: bool) -> Result<()> {
@@ -173,10 +102,6 @@ fn check_ends(from: &Device, to: &Device, below: bool, force: bool) -> Result<()
         )
         },
     ))
-}
-
-fn both(bytes: u64) -> String {
-    format!("{} ({bytes} bytes)", size_text(bytes))
 }
 
 /// Refuses a source that is larger than its target.
@@ -261,8 +186,4 @@ fn note_rest(output: &BytesTarget, written: u64) {
             both(limit - written)
         ));
     }
-}
-
-fn cannot_read(shown: &str, error: &std::io::Error) -> Error {
-    Error::failed(format!("cannot read {shown}"), error)
 }

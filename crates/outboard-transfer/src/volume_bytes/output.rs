@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where the bytes of a volume go.
 
-use super::{both, shown, Device};
+use super::end::{both, shown, Device};
 use outboard::Fd;
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
