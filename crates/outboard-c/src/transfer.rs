@@ -172,7 +172,7 @@ fn run(
         latest: Arc::clone(&latest),
         cancel: Cancel::default(),
     };
-    let transfer = transfer.cancel(&watcher.cancel).watch(move |count| {
+    let transfer = transfer.cancel(&watcher.cancel).on_progress(move |count| {
         store(&latest, count);
         ControlFlow::Continue(())
     });
@@ -349,7 +349,7 @@ pub extern "C" fn ob_volume_tar_out(
         let from: &Tree = &from;
         let archive = archive.duplicate()?;
         transfer(options, summary, |transfer, format| {
-            Ok(transfer.pack(from, directory, &archive, format)?)
+            Ok(transfer.pack_file(from, directory, &archive, format)?)
         })
     })
 }

@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: copy_tree IMAGE[@VOLUME] PATH COPY".into());
     };
     let shown = io::stderr().is_terminal();
-    let transfer = Transfer::new().watch(move |count| {
+    let transfer = Transfer::new().on_progress(move |count| {
         if shown {
             eprint!("\r{} files", count.files);
         }

@@ -7,7 +7,7 @@ use crate::exclusion::Exclusion;
 use crate::hidden::HiddenFinder;
 use crate::report::{Progress, Report};
 use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
-use crate::tar::output::{pack_from, ArchiveOutput as Archive, PackSource};
+use crate::tar::output::{pack_from, ArchiveOutput, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
 use outboard::Tree;
 use outboard_error::{Error, ErrorKind, Failure, Notes};
@@ -15,7 +15,7 @@ use outboard_sandbox::interrupt::{Cancel, Interrupt};
 use outboard_volume::address::Place;
 use outboard_volume::destination::of_open_volumes;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +58,7 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
-type Watch = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
+type OnProgress = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
 
 /// How trees are copied, packed and unpacked: between volumes, and between a volume and the host
 /// ([`Tree::host`]).
@@ -81,7 +81,7 @@ pub struct Transfer {
     follow: bool,
     force: bool,
     threads: u32,
-    watch: Option<Arc<Watch>>,
+    on_progress: Option<Arc<OnProgress>>,
     cancel: Option<Cancel>,
     record: Option<Arc<Mutex<Summary>>>,
 }
@@ -101,7 +101,7 @@ impl Transfer {
             follow: false,
             force: false,
             threads: (processors as u32).min(USEFUL_THREADS),
-            watch: None,
+            on_progress: None,
             cancel: None,
             record: None,
         }
@@ -133,11 +133,11 @@ impl Transfer {
 
     /// Calls a function for each file, and within large ones, from any thread. `Break` cancels the
     /// transfer. It must not wait for the transfer.
-    pub fn watch(
+    pub fn on_progress(
         mut self,
-        watch: impl Fn(&Count) -> ControlFlow<()> + Send + Sync + 'static,
+        function: impl Fn(&Count) -> ControlFlow<()> + Send + Sync + 'static,
     ) -> Self {
-        self.watch = Some(Arc::new(watch));
+        self.on_progress = Some(Arc::new(function));
         self
     }
 
@@ -207,19 +207,57 @@ impl Transfer {
     }
 
     /// Packs all that is in a directory into an archive in PAX format. The same tree makes the same
-    /// archive.
+    /// archive. The bytes are written by this thread, and flushed.
     ///
     /// The archive of a cancelled call, and one that cannot be written, has no end mark, and no end
     /// of its compressed stream. Files that cannot be read do not end the call: the archive has all
     /// others, zeros in place of bytes that cannot be read, and an end mark. The error names them.
     ///
-    /// The archive must not be a file of an open volume ([`ErrorKind::InUse`]).
+    /// A cancel takes effect when the last call of `write` returns. [`Transfer::pack_file`] ends a
+    /// write that waits, and never overwrites a file of an open volume.
     pub fn pack(
+        &self,
+        from: &Tree,
+        directory: impl AsRef<Path>,
+        archive: impl Write,
+        format: Format,
+    ) -> Result<Summary> {
+        self.pack_to(from, directory, format, |_| {
+            Ok(ArchiveOutput {
+                writer: archive,
+                name: ARCHIVE.to_owned(),
+                made: None,
+            })
+        })
+    }
+
+    /// As [`Transfer::pack`], to a file, pipe or socket of the host. It must not be a file of an
+    /// open volume ([`ErrorKind::InUse`]).
+    pub fn pack_file(
         &self,
         from: &Tree,
         directory: impl AsRef<Path>,
         archive: &File,
         format: Format,
+    ) -> Result<Summary> {
+        self.pack_to(from, directory, format, |interrupt| {
+            let file = of_open_volumes().check_open(archive);
+            let file = file.and_then(|()| archive.try_clone());
+            let output = ArchiveOutput {
+                writer: file.map_err(|error| Error::failed("cannot use the archive", &error))?,
+                name: ARCHIVE.to_owned(),
+                made: None,
+            };
+            output.polled(interrupt)
+        })
+    }
+
+    fn pack_to<W: Write>(
+        &self,
+        from: &Tree,
+        directory: impl AsRef<Path>,
+        format: Format,
+        open: impl FnOnce(&Interrupt) -> outboard_error::Result<ArchiveOutput<W>>,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
         let source = PackSource {
@@ -232,26 +270,20 @@ impl Transfer {
             sorted: true,
             ..Choice::default()
         };
-        let open = || {
-            let file = of_open_volumes().check_open(archive);
-            let file = file.and_then(|()| archive.try_clone());
-            Ok(Archive {
-                file: file.map_err(|error| Error::failed("cannot use the archive", &error))?,
-                name: ARCHIVE.to_owned(),
-                made: None,
-            })
-        };
-        self.run(|report, interrupt| pack_from(&source, &choice, format, interrupt, report, open))
+        self.run(|report, interrupt| {
+            let open = || open(interrupt);
+            pack_from(&source, &choice, format, interrupt, report, open)
+        })
     }
 
     /// Unpacks an archive into a directory: of v7, ustar, GNU or PAX format, also compressed by
     /// gzip, zstd or xz. Members before a damaged place, or before a cancel, are unpacked.
     ///
-    /// A thread reads ahead. After a cancel it goes on until its last call of `read` returns;
-    /// [`Transfer::unpack_file`] ends it at once.
+    /// A thread reads ahead. After a cancel this call waits until the last call of `read` returns;
+    /// [`Transfer::unpack_file`] ends a read that waits.
     pub fn unpack(
         &self,
-        archive: impl Read + Send + 'static,
+        archive: impl Read + Send,
         to: &Tree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
@@ -296,7 +328,7 @@ impl Transfer {
         let notes = Notes::default();
         let cancel = self.cancel.clone().unwrap_or_default();
         let report = Report::new(Box::new(Watcher {
-            watch: self.watch.clone(),
+            function: self.on_progress.clone(),
             cancel: cancel.clone(),
             notes: notes.clone(),
             total: AtomicU64::new(0),
@@ -350,7 +382,7 @@ fn failed_files(report: &Report, notes: &Notes) -> Vec<String> {
 
 /// Passes on how far it is.
 struct Watcher {
-    watch: Option<Arc<Watch>>,
+    function: Option<Arc<OnProgress>>,
     cancel: Cancel,
     notes: Notes,
     /// 0: nobody knows.
@@ -363,20 +395,22 @@ impl Progress for Watcher {
     }
 
     fn is_shown(&self) -> bool {
-        self.watch.is_some()
+        self.function.is_some()
     }
 
     fn reach(&self, _position: u64) {}
 
     fn show(&self, files: u64, bytes: u64) {
-        let Some(watch) = &self.watch else { return };
+        let Some(function) = &self.function else {
+            return;
+        };
         let total = self.total.load(Ordering::Relaxed);
         let count = Count {
             files,
             bytes,
             total: (total > 0).then_some(total),
         };
-        if watch(&count).is_break() {
+        if function(&count).is_break() {
             self.cancel.cancel();
         }
     }

@@ -33,10 +33,12 @@ fn work() -> TempDir {
 
 /// Cancels once some bytes are written.
 fn hasty() -> Transfer {
-    Transfer::new().threads(1).watch(|count| match count.bytes {
-        0 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    })
+    Transfer::new()
+        .threads(1)
+        .on_progress(|count| match count.bytes {
+            0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        })
 }
 
 /// Runs a call on a thread of its own, and fails if it never returns.
@@ -73,7 +75,7 @@ fn a_cancelled_archive_has_no_end() {
         let mut archive = tempfile::tempfile().unwrap();
         let tree = work.path().join("tree");
         let error = hasty()
-            .pack(&Tree::host(), &tree, &archive, format)
+            .pack_file(&Tree::host(), &tree, &archive, format)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
         match contents(&mut archive, format) {
@@ -83,9 +85,60 @@ fn a_cancelled_archive_has_no_end() {
             }
             Err(error) => assert_ne!(format, Format::Plain, "{error}"),
         }
+        let mut bytes = Vec::new();
+        let error = hasty().pack(&Tree::host(), &tree, &mut bytes, format);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Interrupted);
+        assert!(!bytes.ends_with(&[0; 1024]), "it has an end mark");
         Transfer::new()
-            .pack(&Tree::host(), &tree, &archive, format)
+            .pack_file(&Tree::host(), &tree, &archive, format)
             .unwrap();
+    }
+}
+
+/// A writer and a reader that end with their borrow.
+#[test]
+fn archives_in_memory() {
+    let work = work();
+    for format in FORMATS {
+        let mut archive = Vec::new();
+        let packed = Transfer::new().pack(
+            &Tree::host(),
+            work.path().join("tree"),
+            &mut archive,
+            format,
+        );
+        // The directory itself is a member, too.
+        assert_eq!(packed.unwrap().files, 301);
+        let out = tempfile::tempdir().unwrap();
+        let unpacked = Transfer::new().unpack(&archive[..], &Tree::host(), out.path());
+        assert!(unpacked.unwrap().files >= 300);
+        for index in [0, 299] {
+            let path = out.path().join(index.to_string());
+            assert_eq!(fs::read(path).unwrap(), index.to_string().into_bytes());
+        }
+    }
+}
+
+/// A writer without room.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from_raw_os_error(libc::ENOSPC))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn errors_of_a_writer_have_kinds() {
+    let work = work();
+    for format in FORMATS {
+        let packed = Transfer::new().pack(&Tree::host(), work.path(), Full, format);
+        let error = packed.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     }
 }
 
@@ -119,9 +172,14 @@ fn a_silent_archive_can_be_cancelled() {
         let transfer = Transfer::new().cancel(&cancel);
         let archive = File::from(OwnedFd::from(reader.try_clone().unwrap()));
         let out = work.path().to_owned();
+        let mut late = writer.try_clone().unwrap();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(200));
             cancel.cancel();
+            if !known {
+                // The call returns after this read.
+                late.write_all(b"x").unwrap();
+            }
         });
         let unpacked = returns(move || {
             if known {
@@ -147,7 +205,7 @@ fn a_panic_of_the_callback_comes_back() {
     let work = work();
     let mut archive = tempfile::tempfile().unwrap();
     Transfer::new()
-        .pack(
+        .pack_file(
             &Tree::host(),
             work.path().join("tree"),
             &archive,
@@ -157,7 +215,11 @@ fn a_panic_of_the_callback_comes_back() {
     archive.rewind().unwrap();
     fs::create_dir(work.path().join("unpacked")).unwrap();
     let path = work.path().to_owned();
-    let panics = || Transfer::new().threads(1).watch(|_| panic!("on purpose"));
+    let panics = || {
+        Transfer::new()
+            .threads(1)
+            .on_progress(|_| panic!("on purpose"))
+    };
     let top = path.clone();
     let copied = returns(move || {
         panics().copy(
@@ -175,7 +237,8 @@ fn a_panic_of_the_callback_comes_back() {
     for format in FORMATS {
         let mut archive = tempfile::tempfile().unwrap();
         let (file, top) = (archive.try_clone().unwrap(), path.clone());
-        let packed = returns(move || panics().pack(&Tree::host(), top.join("tree"), &file, format));
+        let packed =
+            returns(move || panics().pack_file(&Tree::host(), top.join("tree"), &file, format));
         assert!(packed.is_err(), "packing");
         if format != Format::Plain {
             assert!(contents(&mut archive, format).is_err(), "it has an end");

@@ -69,7 +69,7 @@ fn in_and_out() -> Result {
     let disk = work.open();
     let seen = Arc::new(AtomicU64::new(0));
     let most = Arc::clone(&seen);
-    let transfer = Transfer::new().watch(move |count| {
+    let transfer = Transfer::new().on_progress(move |count| {
         most.fetch_max(count.bytes, Ordering::Relaxed);
         ControlFlow::Continue(())
     });
@@ -157,7 +157,7 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
         transfer.copy(&source, "/new/image", &Tree::host(), work.path("soft"))?;
     }
     let archive = File::options().write(true).open(work.path("hard"))?;
-    let error = Transfer::new().pack(&source, "/new", &archive, Format::Plain);
+    let error = Transfer::new().pack_file(&source, "/new", &archive, Format::Plain);
     assert_eq!(error.unwrap_err().kind(), ErrorKind::InUse);
     assert!(
         fs::read(work.path("image"))? == before,
@@ -195,10 +195,12 @@ fn a_cancelled_copy_names_an_old_file_that_is_not_whole() -> Result {
     let work = Work::new(64);
     let disk = work.open();
     disk.write("/large", "old")?;
-    let transfer = Transfer::new().threads(1).watch(|count| match count.bytes {
-        0..=1000 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    });
+    let transfer = Transfer::new()
+        .threads(1)
+        .on_progress(|count| match count.bytes {
+            0..=1000 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
     let copied = transfer.copy(&Tree::host(), work.path("tree/large"), &disk, "/large");
     let error = copied.expect_err("it was cancelled");
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
@@ -214,10 +216,12 @@ fn a_cancelled_copy_names_an_old_file_that_is_not_whole() -> Result {
 fn a_cancelled_copy_leaves_no_half_file() -> Result {
     let work = Work::new(64);
     let disk = work.open();
-    let transfer = Transfer::new().threads(1).watch(|count| match count.bytes {
-        0..=1000 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    });
+    let transfer = Transfer::new()
+        .threads(1)
+        .on_progress(|count| match count.bytes {
+            0..=1000 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
     let large = work.path("tree/large");
     let error = transfer
         .copy(&Tree::host(), large, &disk, "/large")
@@ -247,10 +251,12 @@ fn nothing_cancelled_claims_to_be_whole() -> Result {
     Transfer::new().copy(&host, &tree, &disk, "/new")?;
     let archive = File::create_new(work.path("whole.tar"))?;
     Transfer::new().pack(&disk, "/new", &archive, Format::Plain)?;
-    let hasty = Transfer::new().threads(1).watch(|count| match count.bytes {
-        0..=1000 => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
-    });
+    let hasty = Transfer::new()
+        .threads(1)
+        .on_progress(|count| match count.bytes {
+            0..=1000 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
     let out = work.path("out");
     let copied = hasty.copy(&disk, "/new/large", &host, &out);
     assert_eq!(copied.unwrap_err().kind(), ErrorKind::Interrupted);
@@ -262,7 +268,7 @@ fn nothing_cancelled_claims_to_be_whole() -> Result {
         assert_eq!(disk.metadata("/unpacked/large")?.len(), LARGE as u64);
     }
     let archive = File::create_new(work.path("part.tar"))?;
-    let packed = hasty.pack(&disk, "/new", &archive, Format::Plain);
+    let packed = hasty.pack_file(&disk, "/new", &archive, Format::Plain);
     assert_eq!(packed.unwrap_err().kind(), ErrorKind::Interrupted);
     disk.create_dir("/part")?;
     match Transfer::new().unpack(File::open(work.path("part.tar"))?, &disk, "/part") {

@@ -65,7 +65,7 @@ impl SourceArchive {
     }
 
     /// Opens it at its start.
-    pub(super) fn open(&self) -> Result<ArchiveInput> {
+    pub(super) fn open(&self) -> Result<ArchiveInput<'static>> {
         let Some(kept) = &self.kept else {
             return ArchiveInput::open(Some(self.path.as_os_str()));
         };

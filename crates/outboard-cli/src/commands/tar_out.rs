@@ -119,7 +119,7 @@ impl TarOutArgs {
 }
 
 /// Opens the archive. `mode`: the permissions of a new file.
-fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<ArchiveOutput> {
+fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<ArchiveOutput<File>> {
     let Some(path) = options.path() else {
         return standard();
     };
@@ -144,10 +144,14 @@ fn open_target(options: &TarOutArgs, used: &UsedFiles, mode: u32) -> Result<Arch
     let operand = || path.as_os_str().as_bytes().to_vec();
     let failed = |error| Error::of_file("cannot write to", operand(), &error);
     let file = file.map_err(failed)?;
-    Ok(ArchiveOutput { file, name, made })
+    Ok(ArchiveOutput {
+        writer: file,
+        name,
+        made,
+    })
 }
 
-fn standard() -> Result<ArchiveOutput> {
+fn standard() -> Result<ArchiveOutput<File>> {
     check_open()?;
     let stdout = io::stdout();
     if stdout.is_terminal() {
@@ -161,7 +165,7 @@ fn standard() -> Result<ArchiveOutput> {
     let file = stdout.as_fd().try_clone_to_owned();
     let file = file.map_err(|error| Error::failed(format!("cannot write to {name}"), &error))?;
     Ok(ArchiveOutput {
-        file: File::from(file),
+        writer: File::from(file),
         name,
         made: None,
     })

@@ -43,7 +43,10 @@ const GZIP_LEVEL: u32 = 6;
 const XZ_LEVEL: u32 = 6;
 
 /// The archive in a stream that may be compressed. `name` is for messages.
-pub fn decompressed(mut input: Box<dyn Read + Send>, name: &str) -> Result<Box<dyn Read + Send>> {
+pub fn decompressed<'a>(
+    mut input: Box<dyn Read + Send + 'a>,
+    name: &str,
+) -> Result<Box<dyn Read + Send + 'a>> {
     let mut start = Vec::new();
     input
         .by_ref()

@@ -63,24 +63,21 @@ pub fn decompress(bytes: &[u8], most: u64) {
     }
 }
 
-/// `None`: no archive that can be opened.
-fn archive(bytes: Vec<u8>) -> Option<Archive> {
-    let input = Box::new(Cursor::new(bytes));
-    let stream = Stream::open(
-        input,
-        "it",
-        Arc::default(),
-        &Interrupt::default(),
-        Gone::default(),
-    );
-    Some(Archive::new(stream.ok()?, accounts()))
+/// Works on an archive, if the bytes are one that can be opened.
+fn with_archive<T>(bytes: &[u8], work: impl FnOnce(Archive) -> T) -> Option<T> {
+    std::thread::scope(|scope| {
+        let (position, gone, never) = (Arc::default(), Gone::default(), Interrupt::default());
+        let stream = Stream::open(scope, Box::new(bytes), "it", position, &never, gone);
+        Some(work(Archive::new(stream.ok()?, accounts())))
+    })
 }
 
 /// Reads all members with their bytes.
 pub fn read_archive(bytes: &[u8]) {
-    let Some(mut archive) = archive(bytes.to_vec()) else {
-        return;
-    };
+    with_archive(bytes, read_members);
+}
+
+fn read_members(mut archive: Archive) {
     let mut members = 0;
     loop {
         match archive.next() {
@@ -181,8 +178,9 @@ fn check_written(member: &Member) {
         xattrs: &member.attributes.xattrs,
         map: member.sparse.then_some(&member.map),
     };
-    let mut written = archive(entry.headers()).expect("plain archives can be opened");
-    let Ok(NextMember::Member(again)) = written.next() else {
+    let written = with_archive(&entry.headers(), |mut archive| archive.next());
+    let written = written.expect("plain archives can be opened");
+    let Ok(NextMember::Member(again)) = written else {
         panic!("a member that was written cannot be read: {path:?}");
     };
     assert_eq!(again.path, path);

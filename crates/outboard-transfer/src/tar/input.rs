@@ -4,7 +4,7 @@
 use super::extract::{extract, ArchiveEnd, Options};
 pub use super::member::Member;
 use super::member::{Archive, NextMember};
-use super::polled::{Gone, Polled};
+use super::polled::{Gone, Polled, Unpolled};
 use super::selection::Selection;
 use super::stream::{Counted, StopReason, Stream};
 use crate::accounts::Accounts;
@@ -22,21 +22,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::thread::Scope;
 
 /// Access lists may have names; those that the image does not have are looked up on the host.
 pub const NAMES: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The bytes of an archive.
-enum ArchiveBytes {
+enum ArchiveBytes<'a> {
     /// A file, pipe or socket of the host.
     File(File),
     /// A program's own stream, which nobody can poll.
-    Reader(Box<dyn Read + Send>),
+    Reader(Box<dyn Read + Send + 'a>),
 }
 
 /// The source of the archive.
-pub struct ArchiveInput {
-    source: ArchiveBytes,
+pub struct ArchiveInput<'a> {
+    source: ArchiveBytes<'a>,
     /// For messages.
     pub name: String,
     size: Option<u64>,
@@ -44,7 +45,7 @@ pub struct ArchiveInput {
     pub metadata: Option<Metadata>,
 }
 
-impl ArchiveInput {
+impl<'a> ArchiveInput<'a> {
     /// Opens the file that an operand names, or standard input.
     pub fn open(operand: Option<&OsStr>) -> Result<Self> {
         let Some(path) = operand.filter(|path| *path != "-") else {
@@ -77,7 +78,7 @@ impl ArchiveInput {
     }
 
     /// Reads from a program's own stream. `name`: for messages.
-    pub fn of_reader(reader: impl Read + Send + 'static, name: &str) -> Self {
+    pub fn of_reader(reader: impl Read + Send + 'a, name: &str) -> Self {
         Self {
             source: ArchiveBytes::Reader(Box::new(reader)),
             name: name.to_owned(),
@@ -131,7 +132,18 @@ pub fn count(
     interrupt: &Interrupt,
 ) -> Result<(u64, u64)> {
     let name = input.name.clone();
-    let (mut archive, _) = input.archive(interrupt, Accounts::default())?;
+    std::thread::scope(|scope| {
+        let (archive, _) = input.archive(scope, interrupt, Accounts::default())?;
+        count_members(archive, room, interrupt, &name)
+    })
+}
+
+fn count_members(
+    mut archive: Archive,
+    room: impl Fn(&Member) -> u64,
+    interrupt: &Interrupt,
+    name: &str,
+) -> Result<(u64, u64)> {
     let (mut files, mut bytes) = (0, 0);
     loop {
         match archive.next() {
@@ -142,32 +154,47 @@ pub fn count(
             Ok(NextMember::Refused(..)) => {}
             Ok(NextMember::End { .. }) => match archive.finish() {
                 Ok(()) => return Ok((files, bytes)),
-                Err(stop) => return Err(stopped(stop, &name, archive.offset(), "", 0)),
+                Err(stop) => return Err(stopped(stop, name, archive.offset(), "", 0)),
             },
             Err(_) if interrupt.asked() => {
                 return Err(Error::Interrupted(format!("{name}: interrupted")))
             }
             Err(stop) => {
                 let last = escaped(&archive.last);
-                return Err(stopped(stop, &name, archive.offset(), &last, 0));
+                return Err(stopped(stop, name, archive.offset(), &last, 0));
             }
         }
     }
 }
 
-impl ArchiveInput {
-    /// The archive, and its size if that is known.
-    fn archive(self, interrupt: &Interrupt, accounts: Accounts) -> Result<(Archive, u64)> {
+impl<'env> ArchiveInput<'env> {
+    /// The archive, read by a thread of this scope, and its size if that is known.
+    fn archive<'scope>(
+        self,
+        scope: &'scope Scope<'scope, 'env>,
+        interrupt: &Interrupt,
+        accounts: Accounts,
+    ) -> Result<(Archive, u64)> {
         let (position, gone) = (Arc::new(AtomicU64::new(0)), Gone::default());
-        let input: Box<dyn Read + Send> = match self.source {
+        let input: Box<dyn Read + Send + 'env> = match self.source {
             ArchiveBytes::File(file) => Box::new(Polled::new(file, gone.clone())),
-            ArchiveBytes::Reader(reader) => reader,
+            ArchiveBytes::Reader(reader) => Box::new(Unpolled {
+                reader,
+                gone: gone.clone(),
+            }),
         };
         let counted = Counted {
             input,
             count: Arc::clone(&position),
         };
-        let stream = Stream::open(Box::new(counted), &self.name, position, interrupt, gone)?;
+        let stream = Stream::open(
+            scope,
+            Box::new(counted),
+            &self.name,
+            position,
+            interrupt,
+            gone,
+        )?;
         Ok((Archive::new(stream, accounts), self.size.unwrap_or(0)))
     }
 }
@@ -218,11 +245,13 @@ pub(crate) fn unpack_into(
     let failed = |error| Error::of_file("cannot write to", operand.to_vec(), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
     let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
-    let (mut archive, size) = input.archive(interrupt, accounts)?;
-    report.expect(size);
-    let end = extract(&mut archive, root, operand, how, interrupt, report);
-    report.print_losses();
-    let last = escaped(&archive.last);
+    let (end, last) = std::thread::scope(|scope| {
+        let (mut archive, size) = input.archive(scope, interrupt, accounts)?;
+        report.expect(size);
+        let end = extract(&mut archive, root, operand, how, interrupt, report);
+        report.print_losses();
+        Ok::<_, Error>((end, escaped(&archive.last)))
+    })?;
     match end.map_err(failed)? {
         ArchiveEnd::Complete { marked } => {
             if !marked {

@@ -23,24 +23,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The output of the archive.
-pub struct ArchiveOutput {
-    pub file: File,
+pub struct ArchiveOutput<W> {
+    pub writer: W,
     /// For messages.
     pub name: String,
     /// The file, if this command created it.
     pub made: Option<PathBuf>,
 }
 
-impl ArchiveOutput {
+impl<W> ArchiveOutput<W> {
     /// Removes an incomplete archive, so that it does not look complete.
     fn remove(&self) {
         if let Some(path) = &self.made {
             let _ = std::fs::remove_file(path);
         }
     }
+}
 
-    fn stream(&self, interrupt: &Interrupt) -> io::Result<StreamOutput> {
-        StreamOutput::new(Fd::from(OwnedFd::from(self.file.try_clone()?)), interrupt)
+impl ArchiveOutput<File> {
+    /// The same output, whose writes end when the user wants to stop.
+    pub(crate) fn polled(self, interrupt: &Interrupt) -> Result<ArchiveOutput<StreamOutput>> {
+        let file = self.writer.try_clone();
+        match file.and_then(|file| StreamOutput::new(Fd::from(OwnedFd::from(file)), interrupt)) {
+            Ok(writer) => Ok(ArchiveOutput {
+                writer,
+                name: self.name,
+                made: self.made,
+            }),
+            Err(error) => {
+                self.remove();
+                Err(Error::of_output(&self.name, &error))
+            }
+        }
     }
 }
 
@@ -98,7 +112,7 @@ pub fn pack_place(
     choice: &Choice,
     format: Format,
     new_report: fn() -> Report,
-    open: impl FnOnce(&Session) -> Result<ArchiveOutput>,
+    open: impl FnOnce(&Session) -> Result<ArchiveOutput<File>>,
 ) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let id = session.open(place, false)?;
@@ -115,7 +129,7 @@ pub fn pack_place(
     };
     let report = new_report();
     pack_from(&source, choice, format, &interrupt, &report, || {
-        open(session)
+        open(session)?.polled(&interrupt)
     })
 }
 
@@ -129,13 +143,13 @@ pub(crate) struct PackSource<'a> {
 }
 
 /// Packs what is chosen of a directory. `open`: opens the archive once the directory is found.
-pub(crate) fn pack_from(
+pub(crate) fn pack_from<W: Write>(
     source: &PackSource,
     choice: &Choice,
     format: Format,
     interrupt: &Interrupt,
     report: &Report,
-    open: impl FnOnce() -> Result<ArchiveOutput>,
+    open: impl FnOnce() -> Result<ArchiveOutput<W>>,
 ) -> Result<()> {
     let (place, tree) = (source.place, source.tree);
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -155,14 +169,8 @@ pub(crate) fn pack_from(
         place,
         hidden: HiddenFinder::default(),
     };
-    let target = open()?;
-    let threads = source.threads;
-    let write = |stream: StreamOutput| {
-        let mut output = Compressor::new(format, stream, threads)?;
-        pack(&packed, starts, threads, &mut output)?;
-        output.finish()?.flush()
-    };
-    let written = target.stream(interrupt).and_then(write);
+    let mut target = open()?;
+    let written = write(&packed, starts, format, source.threads, &mut target.writer);
     report.print_losses();
     if interrupt.asked() {
         target.remove();
@@ -177,4 +185,16 @@ pub(crate) fn pack_from(
         0 => Ok(()),
         _ => Err(Error::AlreadyReported),
     }
+}
+
+fn write(
+    packed: &PackedTree,
+    starts: Vec<PackStart>,
+    format: Format,
+    threads: u32,
+    writer: impl Write,
+) -> io::Result<()> {
+    let mut output = Compressor::new(format, writer, threads)?;
+    pack(packed, starts, threads, &mut output)?;
+    output.finish()?.flush()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A file, pipe or socket of the host as the input of a thread, which ends soon after its reader
-//! has gone: the thread polls, and never blocks in read(2).
+//! The input of a thread, which ends soon after its reader has gone: with a file, pipe or socket of
+//! the host it polls, and never blocks in read(2). With a program's own stream it ends after the
+//! read that it is in.
 
 use outboard::Fd;
 use std::fs::File;
@@ -26,7 +27,26 @@ impl Gone {
     }
 }
 
-/// The input.
+fn nobody_reads() -> io::Error {
+    io::Error::other("nobody reads on")
+}
+
+/// A program's own stream.
+pub struct Unpolled<R> {
+    pub reader: R,
+    pub gone: Gone,
+}
+
+impl<R: Read> Read for Unpolled<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.gone.is_set() {
+            return Err(nobody_reads());
+        }
+        self.reader.read(buffer)
+    }
+}
+
+/// A file, pipe or socket of the host.
 pub struct Polled {
     fd: Fd,
     gone: Gone,
@@ -43,7 +63,7 @@ impl Read for Polled {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.gone.is_set() {
-                return Err(io::Error::other("nobody reads on"));
+                return Err(nobody_reads());
             }
             if !self.fd.wait_to_read(PATIENCE)? {
                 continue;

@@ -17,6 +17,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::Scope;
 use std::time::Duration;
 
 /// Bytes of a buffer: whole blocks.
@@ -117,15 +118,13 @@ pub struct Stream {
     input: Arc<AtomicU64>,
     interrupt: Interrupt,
     gone: Gone,
-    /// Disconnected once the thread has ended.
-    ended: Receiver<()>,
 }
 
-fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Buffer>>) {
+fn read_ahead(mut input: impl Read, filled: &SyncSender<io::Result<Buffer>>) {
     let pool = Arc::new(Pool::default());
     loop {
         let mut bytes = pool.take();
-        let result = read_block(input.as_mut(), &mut bytes);
+        let result = read_block(&mut input, &mut bytes);
         let used = *result.as_ref().unwrap_or(&0);
         let pool = Arc::clone(&pool);
         let buffer = result.map(|used| Buffer { bytes, used, pool });
@@ -136,23 +135,22 @@ fn read_ahead(mut input: Box<dyn Read + Send>, filled: &SyncSender<io::Result<Bu
 }
 
 impl Drop for Stream {
-    /// Ends the thread, so that it takes no more bytes of a pipe. It may stay in an input that does
-    /// not poll: no thread joins it.
+    /// Ends the thread: now if its input polls, else after its read.
     fn drop(&mut self) {
         self.gone.set();
         self.current = None;
         self.ahead.clear();
         self.filled = None;
-        let _ = self.ended.recv_timeout(PATIENCE);
     }
 }
 
 impl Stream {
-    /// Opens an input, which may be compressed, in the thread that reads it: its first bytes may
-    /// arrive late, or never. `position` counts the bytes read of the input; an input that polls
-    /// looks at `gone`; `name` is for messages.
-    pub fn open(
-        input: Box<dyn Read + Send>,
+    /// Opens an input, which may be compressed, in the thread of `scope` that reads it: its first
+    /// bytes may arrive late, or never. `position` counts the bytes read of the input; an input that
+    /// polls looks at `gone`; `name` is for messages.
+    pub fn open<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        input: Box<dyn Read + Send + 'scope>,
         name: &str,
         position: Arc<AtomicU64>,
         interrupt: &Interrupt,
@@ -168,7 +166,7 @@ impl Stream {
             let _ = sender.send(result);
             input
         };
-        let stream = Self::start(open, position, interrupt.clone(), gone);
+        let stream = Self::start(scope, open, position, interrupt.clone(), gone);
         loop {
             if interrupt.asked() {
                 let text = format!("interrupted: no byte of {name} was unpacked");
@@ -186,16 +184,16 @@ impl Stream {
         }
     }
 
-    fn start(
-        open: impl FnOnce() -> Option<Box<dyn Read + Send>> + Send + 'static,
+    fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        open: impl FnOnce() -> Option<Box<dyn Read + Send + 'scope>> + Send + 'scope,
         position: Arc<AtomicU64>,
         interrupt: Interrupt,
         gone: Gone,
     ) -> Self {
         let (sender, filled) = sync_channel(AHEAD);
-        let (living, ended) = sync_channel(0);
         let notes = Notes::current();
-        std::thread::spawn(move || {
+        scope.spawn(move || {
             let read = || {
                 if let Some(input) = open() {
                     read_ahead(input, &sender);
@@ -205,7 +203,6 @@ impl Stream {
                 Some(notes) => notes.collect(read),
                 None => read(),
             }
-            drop(living);
         });
         Self {
             filled: Some(filled),
@@ -216,7 +213,6 @@ impl Stream {
             input: position,
             interrupt,
             gone,
-            ended,
         }
     }
 
@@ -368,45 +364,50 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use super::*;
 
-    fn stream(bytes: Vec<u8>) -> Stream {
-        let input = Box::new(io::Cursor::new(bytes));
-        let (position, gone) = (Arc::default(), Gone::default());
-        Stream::open(input, "it", position, &Interrupt::default(), gone).unwrap()
+    fn with_stream(bytes: &[u8], work: impl FnOnce(Stream)) {
+        std::thread::scope(|scope| {
+            let (position, gone, never) = (Arc::default(), Gone::default(), Interrupt::default());
+            let input = Box::new(bytes);
+            work(Stream::open(scope, input, "it", position, &never, gone).unwrap());
+        });
     }
 
     #[test]
     fn more_bytes_than_buffers() {
         let bytes: Vec<u8> = (0..3 * SIZE + 700).map(|index| (index / 5) as u8).collect();
-        let mut stream = stream(bytes.clone());
-        assert_eq!(stream.block().unwrap().unwrap(), bytes[..BLOCK]);
-        let all = stream.bytes((3 * SIZE) as u64).unwrap();
-        assert!(all == bytes[BLOCK..3 * SIZE + BLOCK]);
-        assert_eq!(stream.offset(), (3 * SIZE + BLOCK) as u64);
-        assert!(matches!(stream.block(), Err(StopReason::End)));
+        with_stream(&bytes, |mut stream| {
+            assert_eq!(stream.block().unwrap().unwrap(), bytes[..BLOCK]);
+            let all = stream.bytes((3 * SIZE) as u64).unwrap();
+            assert!(all == bytes[BLOCK..3 * SIZE + BLOCK]);
+            assert_eq!(stream.offset(), (3 * SIZE + BLOCK) as u64);
+            assert!(matches!(stream.block(), Err(StopReason::End)));
+        });
     }
 
     #[test]
     fn blocks_are_looked_at() {
         let blocks = 2 * SIZE / BLOCK;
         let bytes: Vec<u8> = (0..blocks).flat_map(|index| [index as u8; BLOCK]).collect();
-        let mut stream = stream([&bytes[..], &[1; 100]].concat());
-        for next in 0..blocks {
-            for index in [next, next + 1, blocks - 1, blocks, 2 * blocks] {
-                let block = stream.peek_block(((index - next) * BLOCK) as u64).unwrap();
-                let wanted = (index < blocks).then_some([index as u8; BLOCK]);
-                assert!(block == wanted, "{index} from {next}");
+        with_stream(&[&bytes[..], &[1; 100]].concat(), |mut stream| {
+            for next in 0..blocks {
+                for index in [next, next + 1, blocks - 1, blocks, 2 * blocks] {
+                    let block = stream.peek_block(((index - next) * BLOCK) as u64).unwrap();
+                    let wanted = (index < blocks).then_some([index as u8; BLOCK]);
+                    assert!(block == wanted, "{index} from {next}");
+                }
+                assert!(stream.block().unwrap() == Some([next as u8; BLOCK]));
             }
-            assert!(stream.block().unwrap() == Some([next as u8; BLOCK]));
-        }
-        assert!(stream.peek_block(0).unwrap().is_none());
-        assert!(stream.bytes(100).unwrap() == [1; 100]);
+            assert!(stream.peek_block(0).unwrap().is_none());
+            assert!(stream.bytes(100).unwrap() == [1; 100]);
+        });
     }
 
     #[test]
     fn the_end() {
-        let mut stream = stream(vec![1; BLOCK]);
-        assert!(stream.block().unwrap().is_some());
-        assert!(stream.block().unwrap().is_none());
-        assert!(matches!(stream.skip(1), Err(StopReason::End)));
+        with_stream(&[1; BLOCK], |mut stream| {
+            assert!(stream.block().unwrap().is_some());
+            assert!(stream.block().unwrap().is_none());
+            assert!(matches!(stream.skip(1), Err(StopReason::End)));
+        });
     }
 }
