@@ -146,8 +146,8 @@ impl Drop for Stream {
 
 impl Stream {
     /// Opens an input, which may be compressed, in the thread of `scope` that reads it: its first
-    /// bytes may arrive late, or never. `position` counts the bytes read of the input; an input that
-    /// polls looks at `gone`; `name` is for messages.
+    /// bytes may arrive late, or never. `position` counts the bytes read of the input; an input
+    /// that polls looks at `gone`; `name` is for messages.
     pub fn open<'scope>(
         scope: &'scope Scope<'scope, '_>,
         input: Box<dyn Read + Send + 'scope>,
