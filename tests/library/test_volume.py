@@ -100,6 +100,19 @@ def test_a_volume_is_written(work):
     assert "(3)" in found, found
 
 
+@pytest.mark.needs("pkg-config", "qemu-img")
+def test_volumes_of_a_disk(work):
+    name = os.path.join(os.path.realpath(work), "disk.qcow2")
+    volume = images.make_ext4_of(f"{work}/ext4", tree(work), 32)
+    script = "label: gpt\nstart=2048, size=65536\nstart=67584, size=65536\n"
+    images.partitioned(f"{name}.base", script, {2048: volume, 67584: volume}, 68)
+    host.run("qemu-img", "create", "-f", "qcow2", "-F", "raw", "-b", f"{name}.base", name)
+    before = images.contents(f"{name}.base")
+    run(build(work, "volume_disk_test.c"), name)
+    host.run("qemu-img", "check", name)
+    assert images.contents(f"{name}.base") == before
+
+
 @pytest.mark.needs("pkg-config")
 def test_volumes_start_from_snapshots(work):
     """As many as are open at a time, and those of others are no reason to fail."""
@@ -265,7 +278,8 @@ def test_exported_symbols():
 
 def test_every_function_is_tested():
     text = "".join(code_of(os.path.join(capi.HERE, name))
-                   for name in ("volume_test.c", "volume_trees_test.c", "volume_check.h"))
+                   for name in ("volume_test.c", "volume_trees_test.c", "volume_disk_test.c",
+                                "volume_check.h"))
     missing = [name for name in declared_functions() if f"{name}(" not in text]
     assert not missing
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Handles. A handle is a number in the shape of a pointer, which this library never dereferences.
-//! No two objects of a process ever have the same number, so a stale handle is always found.
+//! Handles of volumes, disks and files. A handle is a number in the shape of a pointer, which this
+//! library never dereferences. No two objects of a process ever have the same number, so a stale
+//! handle is always found.
 //!
-//! | state of a volume | in the table | calls |
+//! | state of a volume or disk | in the table | calls |
 //! |---|---|---|
 //! | open | yes | each has a clone of the `Arc` ([`InUse`]) |
-//! | closing: [`take_volume`] waits | no | those that began before |
+//! | closing: [`take_volume`], [`take_disk`] wait | no | those that began before |
 //! | closed | no | none: the `Arc` has one owner |
 //!
 //! Tables belong to one process. A child of fork() begins with empty ones and leaves its parent's
@@ -14,7 +15,7 @@
 use crate::fork::forks;
 use crate::result::{is_in_callback, CallFailure, Result};
 use outboard::File;
-use outboard_volume::{ErrorKind, Volume};
+use outboard_volume::{Disk, ErrorKind, Volume};
 use std::collections::HashMap;
 use std::ffi::{c_void, OsString};
 use std::mem::forget;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A `struct ob_volume *` or a `struct ob_volume_file *` of the caller.
+/// A `struct ob_volume *`, `struct ob_volume_file *` or `struct ob_volume_disk *` of the caller.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Handle(*mut c_void);
@@ -32,6 +33,7 @@ pub struct Handle(*mut c_void);
 /// Low bits of a handle: its type. User code that dereferences one gets a fault at once.
 const VOLUME: usize = 1;
 const FILE: usize = 2;
+const DISK: usize = 3;
 const STEP: usize = 4;
 
 impl Handle {
@@ -72,6 +74,7 @@ struct OpenFile {
 struct Objects {
     volumes: HashMap<usize, Arc<Volume>>,
     files: HashMap<usize, OpenFile>,
+    disks: HashMap<usize, Arc<Disk>>,
 }
 
 impl Objects {
@@ -131,6 +134,7 @@ fn no_object(handle: Handle, kind: usize) -> CallFailure {
     let number = handle.number();
     let what = match kind {
         VOLUME => "volume",
+        DISK => "disk",
         _ => "file",
     };
     if number == 0 {
@@ -150,24 +154,24 @@ fn no_object(handle: Handle, kind: usize) -> CallFailure {
     )
 }
 
-/// A volume during a call.
-pub struct InUse {
+/// A volume or a disk during a call.
+pub struct InUse<T = Volume> {
     /// `None` only while it is dropped.
-    volume: Option<Arc<Volume>>,
+    object: Option<Arc<T>>,
     tables: &'static Tables,
 }
 
-impl Deref for InUse {
-    type Target = Volume;
+impl<T> Deref for InUse<T> {
+    type Target = T;
 
-    fn deref(&self) -> &Volume {
-        self.volume.as_ref().expect("there until it is dropped")
+    fn deref(&self) -> &T {
+        self.object.as_ref().expect("there until it is dropped")
     }
 }
 
-impl Drop for InUse {
+impl<T> Drop for InUse<T> {
     fn drop(&mut self) {
-        drop(self.volume.take());
+        drop(self.object.take());
         // A child of a callback that forked: another thread may have held the lock then.
         if self.tables.forks != forks() {
             return;
@@ -182,7 +186,7 @@ fn volume_of_number(number: usize) -> Option<InUse> {
     let tables = tables();
     let volume = tables.lock().volumes.get(&number).map(Arc::clone);
     volume.map(|volume| InUse {
-        volume: Some(volume),
+        object: Some(volume),
         tables,
     })
 }
@@ -198,35 +202,81 @@ pub fn add_volume(volume: Volume) -> Handle {
     Handle::of(number)
 }
 
-/// Ends a handle: closes its files, waits for calls, gives the volume.
-pub fn take_volume(handle: Handle) -> Result<Volume> {
+/// The disk of a handle, which stays open until the result is dropped.
+pub fn disk(handle: Handle) -> Result<InUse<Disk>> {
+    let tables = tables();
+    let disk = tables.lock().disks.get(&handle.number()).map(Arc::clone);
+    match disk {
+        Some(disk) => Ok(InUse {
+            object: Some(disk),
+            tables,
+        }),
+        None => Err(no_object(handle, DISK)),
+    }
+}
+
+pub fn add_disk(disk: Disk) -> Handle {
+    let number = new_number(DISK);
+    tables().lock().disks.insert(number, Arc::new(disk));
+    Handle::of(number)
+}
+
+fn check_close(what: &str) -> Result<()> {
     if is_in_callback() {
-        let text = "a callback must not close a volume: let the call end first";
+        let text = format!("a callback must not close a {what}: let the call end first");
         return Err(CallFailure::usage(text));
     }
-    let (tables, number) = (tables(), handle.number());
-    let mut objects = tables.lock();
-    let removed = objects.volumes.remove(&number);
-    let mut volume = removed.ok_or_else(|| no_object(handle, VOLUME))?;
+    Ok(())
+}
+
+/// Waits until no call uses an object, which is in no table any more. `check`: whether its kernel
+/// takes calls.
+fn without_calls<'a, T>(
+    tables: &'a Tables,
+    mut objects: MutexGuard<'a, Objects>,
+    mut object: Arc<T>,
+    check: impl Fn(&T) -> outboard_volume::Result<()>,
+) -> Result<(MutexGuard<'a, Objects>, T)> {
     loop {
-        volume = match Arc::try_unwrap(volume) {
-            Ok(volume) => {
-                // No call is left that could open or use a file.
-                let files = objects.take_files(number);
-                drop(objects);
-                drop(files);
-                return Ok(volume);
-            }
-            Err(volume) => volume,
+        object = match Arc::try_unwrap(object) {
+            Ok(object) => return Ok((objects, object)),
+            Err(object) => object,
         };
-        if let Err(reason) = volume.check() {
+        if let Err(reason) = check(&object) {
             // The kernel panicked: threads may stay in it for ever.
-            forget(volume);
+            forget(object);
             return Err(reason.into());
         }
         let waited = tables.ended.wait_timeout(objects, LOOK_AGAIN);
         objects = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
+}
+
+/// Ends a handle: waits for calls, closes its files, gives the volume.
+pub fn take_volume(handle: Handle) -> Result<Volume> {
+    check_close("volume")?;
+    let (tables, number) = (tables(), handle.number());
+    let mut objects = tables.lock();
+    let removed = objects.volumes.remove(&number);
+    let volume = removed.ok_or_else(|| no_object(handle, VOLUME))?;
+    let (mut objects, volume) = without_calls(tables, objects, volume, Volume::check)?;
+    // No call is left that could open or use a file.
+    let files = objects.take_files(number);
+    drop(objects);
+    drop(files);
+    Ok(volume)
+}
+
+/// Ends a handle: waits for calls, gives the disk.
+pub fn take_disk(handle: Handle) -> Result<Disk> {
+    check_close("disk")?;
+    let tables = tables();
+    let mut objects = tables.lock();
+    let removed = objects.disks.remove(&handle.number());
+    let disk = removed.ok_or_else(|| no_object(handle, DISK))?;
+    let (objects, disk) = without_calls(tables, objects, disk, Disk::check)?;
+    drop(objects);
+    Ok(disk)
 }
 
 /// A file during a call. The fields are dropped in this order: a volume has no open files when its
@@ -292,11 +342,13 @@ mod tests {
 
     #[test]
     fn bad_handles() {
-        for number in [0, 3, VOLUME, FILE, usize::MAX] {
+        for number in [0, VOLUME, FILE, DISK, usize::MAX] {
             assert!(volume(Handle::of(number)).is_err());
             assert!(file(Handle::of(number)).is_err());
             assert!(take_file(Handle::of(number)).is_err());
             assert!(take_volume(Handle::of(number)).is_err());
+            assert!(disk(Handle::of(number)).is_err());
+            assert!(take_disk(Handle::of(number)).is_err());
         }
     }
 }

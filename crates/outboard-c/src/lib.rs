@@ -9,6 +9,7 @@
 
 mod argument;
 mod attributes;
+mod disk;
 mod file;
 mod fork;
 mod handle;

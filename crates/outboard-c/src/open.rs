@@ -34,7 +34,7 @@ unsafe impl Versioned for VolumeOptions<'_> {
     const NAME: &'static str = "ob_volume_options";
 }
 
-const WRITABLE: u32 = 1;
+pub const WRITABLE: u32 = 1;
 const RAW: u32 = 2;
 const CONTAIN_PANIC: u32 = 4;
 
@@ -64,7 +64,11 @@ fn root_hash(text: &str) -> Result<RootHash> {
 }
 
 impl VolumeOptions<'_> {
-    fn to_options(self) -> Result<Options> {
+    pub fn is_writable(&self) -> bool {
+        self.flags & WRITABLE != 0
+    }
+
+    pub fn to_options(self) -> Result<Options> {
         check_flags(self.flags, WRITABLE | RAW | CONTAIN_PANIC)?;
         let mut options = Options::new()
             .raw(self.flags & RAW != 0)
@@ -132,7 +136,7 @@ pub extern "C" fn ob_volume_open(
         let volume = volume.checked("the pointer for the volume", Handle::NONE)?;
         let name = name.required("the name of the volume")?;
         let given = options.get()?;
-        let writable = given.is_some_and(|given| given.flags & WRITABLE != 0);
+        let writable = given.is_some_and(|given| given.is_writable());
         let options = given.map_or_else(|| Ok(Options::new()), VolumeOptions::to_options)?;
         let opened = if writable {
             Volume::open_writable(name, options)

@@ -169,6 +169,14 @@ impl Disk {
         self.opened().kernel_messages()
     }
 
+    /// Whether its kernel takes calls, as [`Volume::check`].
+    pub fn check(&self) -> Result<()> {
+        self.opened().check().map_err(|error| {
+            let what = self.name.to_string_lossy().into_owned();
+            Failure::of(&error.into()).after(what)
+        })
+    }
+
     /// Writes everything to the host's stable storage, and closes the disk. Returns every error
     /// that means that something may be missing in the image.
     ///

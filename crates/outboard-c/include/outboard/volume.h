@@ -41,6 +41,7 @@ extern "C" {
 
 struct ob_volume;		/* a file system of an image, open */
 struct ob_volume_file;		/* a file in it, open */
+struct ob_volume_disk;		/* an image, open, for several of its volumes */
 
 /*
  * Errors
@@ -156,6 +157,80 @@ int ob_volume_kernel_log(struct ob_volume *volume, char **text);
 
 /* The type of the file system, as in "ext4". */
 int ob_volume_type(struct ob_volume *volume, char **type);
+
+/*
+ * Disks: several volumes of one image
+ */
+
+/*
+ * Opens an image once. `name` is that of its file. `options` may be NULL; keys and the type are
+ * those of all its volumes. Boots one kernel for all of them. The image is locked until the disk
+ * and all of its volumes are closed: shared for reading; with OB_VOLUME_WRITABLE exclusive.
+ */
+int ob_volume_disk_open(const char *name, const struct ob_volume_options *options,
+			struct ob_volume_disk **disk);
+
+/*
+ * Closes the disk. Waits for calls of other threads with this handle. Writes everything to stable
+ * storage. If volumes of the disk are still open, the result is OB_VOLUME_IN_USE and the message
+ * names them: they go on, and the ob_volume_close of the last one halts the kernel. Else this call
+ * halts it. The handle is closed in any case, unless the result is OB_VOLUME_USAGE: a callback must
+ * not close a disk.
+ */
+int ob_volume_disk_close(struct ob_volume_disk *disk);
+
+/* The format of the image, as in "qcow2" or "raw". */
+int ob_volume_disk_format(struct ob_volume_disk *disk, char **format);
+
+/* The size of the disk in the image, in bytes. */
+int64_t ob_volume_disk_length(struct ob_volume_disk *disk);
+
+/*
+ * The files that a qcow2 image is based on, each with a byte 0 after it: the one that the image
+ * names first. `length` is the number of bytes of all.
+ */
+int ob_volume_disk_backing(struct ob_volume_disk *disk, char **paths, size_t *length);
+
+/* A partition or volume. All of it is valid only during the callback. */
+struct ob_volume_listed {
+	size_t size;			/* sizeof(struct ob_volume_listed), set by the library */
+	const char *name;		/* for ob_volume_disk_volume: "2", "vg0/root", "3@@home" */
+	const char *sort;		/* in words: "partition", "logical volume", "subvolume" */
+	const char *type;		/* of what is in it, as in "ext4"; NULL: unknown */
+	const char *label;		/* NULL: none */
+	const char *uuid;		/* NULL: none */
+	const char *problem;		/* why it, or what is in it, cannot be used; or NULL */
+	uint64_t length;		/* bytes; 0 for a subvolume */
+	uint32_t is_file_system;	/* 1: what is in it is a file system */
+	uint32_t is_locked;		/* 1: it needs a key that the options do not have */
+};
+
+/*
+ * Called for each volume, on the thread that called ob_volume_disk_list. It may call every function
+ * but ob_volume_close and ob_volume_disk_close. 0: go on; another value ends the listing.
+ */
+typedef int ob_volume_listed_function(void *context, const struct ob_volume_listed *volume);
+
+/*
+ * Lists the partitions, then the volumes in layers: logical volumes, arrays, encrypted volumes,
+ * subvolumes. Opens all layers that need no key, or whose key the options have. The name of the
+ * whole disk is "". The result is as that of ob_volume_list.
+ */
+int ob_volume_disk_list(struct ob_volume_disk *disk, ob_volume_listed_function *function,
+			void *context);
+
+/*
+ * Opens a volume of the disk, by what follows IMAGE@ in a name for ob_volume_open; "" is the whole
+ * disk, or the only file system in it. Flags: OB_VOLUME_WRITABLE, for which the disk must have been
+ * opened so. A volume that is written excludes all others with bytes of it: OB_VOLUME_LOCKED, and
+ * the message names both. The volume stays open when the disk is closed.
+ */
+int ob_volume_disk_volume(struct ob_volume_disk *disk, const char *name, uint32_t flags,
+			  struct ob_volume **volume);
+
+/*
+ * Space
+ */
 
 struct ob_volume_space {
 	size_t size;			/* sizeof(struct ob_volume_space), set by the caller */
