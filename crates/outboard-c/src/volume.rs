@@ -5,7 +5,6 @@ use crate::argument::{shown, Fill, OutMemory, Versioned};
 use crate::handle::{volume, Handle, InUse};
 use crate::memory::Memory;
 use crate::result::{status, CallFailure, Result};
-use outboard_volume::ErrorKind;
 use std::ffi::{c_char, c_int, OsStr};
 use std::io;
 use std::ptr;
@@ -31,12 +30,6 @@ unsafe impl Versioned for SpaceOut {
 
 /// The failure of a call about a file: what was done to which file, and why it failed.
 pub fn failed(volume: &InUse, what: &str, path: &OsStr, error: io::Error) -> CallFailure {
-    // Only the volume knows why its kernel takes no calls.
-    if ErrorKind::of(&error) == ErrorKind::Closed || error.raw_os_error() == Some(libc::ENODEV) {
-        if let Err(reason) = volume.check() {
-            return reason.into();
-        }
-    }
     let name = shown(volume.name());
     CallFailure::of_io(format!("cannot {what} {name}:{}", shown(path)), error)
 }

@@ -121,10 +121,9 @@ impl ErrorKind {
             | libc::ENETUNREACH
             | libc::ENOTCONN
             | libc::ETIMEDOUT => Self::Unreachable,
-            libc::EOPNOTSUPP | libc::ENOSYS => Self::Unsupported,
+            libc::EOPNOTSUPP | libc::ENOSYS | libc::ENODEV => Self::Unsupported,
             libc::EINVAL | libc::ENAMETOOLONG => Self::Usage,
             libc::EINTR => Self::Interrupted,
-            libc::ENODEV => Self::Closed,
             _ => Self::Other,
         }
     }
@@ -369,6 +368,11 @@ mod tests {
         assert_eq!(ErrorKind::of(&halted), ErrorKind::Closed);
         let panicked = io::Error::from(KernelError::Panicked);
         assert_eq!(ErrorKind::of(&panicked), ErrorKind::Crashed);
+        let explained = outboard::explained(panicked, "cannot list a");
+        assert_eq!(ErrorKind::of(&explained), ErrorKind::Crashed);
+        assert_eq!(Failure::of(&explained).errno(), Some(libc::ENODEV));
+        // A device without a driver, in a kernel that works.
+        assert_eq!(of(libc::ENODEV), ErrorKind::Unsupported);
         // Text that is not UTF-8 is no damage of the image.
         let data = io::Error::new(io::ErrorKind::InvalidData, "bad");
         assert_eq!(ErrorKind::of(&data), ErrorKind::Other);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Errors that have an explanation and keep their errno.
 
+use crate::kernel_error::KernelError;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -30,11 +31,28 @@ pub fn explained(cause: io::Error, text: impl Into<String>) -> io::Error {
     io::Error::new(cause.kind(), Explained { text, cause })
 }
 
-/// The errno of an error, or of the system call that an explained error is about.
+/// The error that an explained error is about.
+fn cause(error: &io::Error) -> Option<&io::Error> {
+    Some(&error.get_ref()?.downcast_ref::<Explained>()?.cause)
+}
+
+/// The errno of an error, or of the system call that an explained error is about. ENODEV: also of a
+/// kernel that takes no calls.
 pub fn errno(error: &io::Error) -> Option<i32> {
     match error.raw_os_error() {
         Some(number) => Some(number),
-        None => errno(&error.get_ref()?.downcast_ref::<Explained>()?.cause),
+        None if KernelError::of(error).is_some_and(KernelError::is_gone) => Some(libc::ENODEV),
+        None => errno(cause(error)?),
+    }
+}
+
+impl KernelError {
+    /// The reason that an error has, or that an explained error is about, if it is one of these.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        match error.get_ref()?.downcast_ref() {
+            Some(found) => Some(*found),
+            None => Self::of(cause(error)?),
+        }
     }
 }
 
@@ -53,5 +71,21 @@ mod tests {
         let source = error.source().and_then(|inner| inner.downcast_ref());
         assert_eq!(source.and_then(errno), Some(libc::ENOEXEC));
         assert_eq!(errno(&io::Error::other("text")), None);
+    }
+
+    #[test]
+    fn explanations_keep_the_state_of_the_kernel() {
+        for state in [
+            KernelError::Halted,
+            KernelError::Panicked,
+            KernelError::InParent,
+        ] {
+            let error = explained(explained(state.into(), "cannot read"), "cannot copy");
+            assert_eq!(KernelError::of(&error), Some(state));
+            assert_eq!(errno(&error), Some(libc::ENODEV));
+        }
+        assert_eq!(errno(&KernelError::TooMany.into()), None);
+        let missing = io::Error::from_raw_os_error(libc::ENODEV);
+        assert_eq!(KernelError::of(&missing), None);
     }
 }

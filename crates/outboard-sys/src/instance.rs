@@ -3,9 +3,10 @@
 //!
 //! A handle of the C library boots once here. All that belongs to a kernel (files, disks) shares
 //! the handle, which is given back with the last of them. So a file of a kernel that has halted can
-//! never be taken for one of a kernel that was booted later: its calls fail with ENODEV.
+//! never be taken for one of a kernel that was booted later: its calls fail with a [`KernelError`].
 
 use crate::kernel::{check, text, Callbacks, Config, DiskConfig};
+use crate::kernel_error::KernelError;
 use crate::storage::{drop_context, into_context, Storage, OPERATIONS};
 use crate::{explained, ffi};
 use libc::{c_int, c_long};
@@ -19,50 +20,6 @@ use std::process;
 use std::ptr::{null_mut, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::Arc;
-
-/// Why there is no kernel to call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KernelError {
-    /// The process has as many kernels as the library can keep. Kernels that have panicked count.
-    TooMany,
-    /// The kernel was halted.
-    Halted,
-    /// The kernel has panicked, and the panic was contained.
-    Panicked,
-    /// The kernel is in the parent of this forked process.
-    InParent,
-}
-
-impl KernelError {
-    /// The reason that an error of this crate has, if it is one of these.
-    pub fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref().copied()
-    }
-}
-
-impl fmt::Display for KernelError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::TooMany => "this process has as many kernels as it can: halt and drop one",
-            Self::Halted => "this kernel was halted",
-            Self::Panicked => "this kernel has panicked",
-            Self::InParent => "this kernel is in the parent process: boot another one",
-        })
-    }
-}
-
-impl std::error::Error for KernelError {}
-
-impl From<KernelError> for io::Error {
-    fn from(error: KernelError) -> Self {
-        let kind = match error {
-            KernelError::TooMany => io::ErrorKind::QuotaExceeded,
-            _ => io::ErrorKind::NotConnected,
-        };
-        io::Error::new(kind, error)
-    }
-}
 
 const RUNNING: u8 = 0;
 const HALTED: u8 = 1;
@@ -184,7 +141,7 @@ impl Instance {
         self.handle.raw.as_ptr()
     }
 
-    /// Makes one system call. ENODEV: maybe because there is no kernel, see [`Self::check`].
+    /// Makes one system call. The error of a kernel that takes no calls is a [`KernelError`].
     ///
     /// # Safety
     /// As for `System::call`.
@@ -193,13 +150,23 @@ impl Instance {
         let result =
             unsafe { ffi::ob_syscall_on(self.raw(), number, a[0], a[1], a[2], a[3], a[4], a[5]) };
         if (-4095..0).contains(&result) {
-            return Err(io::Error::from_raw_os_error(-result as c_int));
+            return Err(self.error(-result as c_int));
         }
         Ok(result as usize)
     }
 
-    /// Whether the kernel takes calls, and if not, why. A system call does not tell: it fails with
-    /// ENODEV. Makes a system call.
+    /// The error of a call, with the reason where there is no kernel: it has ENODEV then, as some
+    /// calls of a kernel that works.
+    #[cold]
+    fn error(&self, number: c_int) -> io::Error {
+        match number {
+            libc::ENODEV => self.check().err().map(io::Error::from),
+            _ => None,
+        }
+        .unwrap_or_else(|| io::Error::from_raw_os_error(number))
+    }
+
+    /// Whether the kernel takes calls, and if not, why. Makes a system call.
     pub fn check(&self) -> Result<(), KernelError> {
         let state = &self.handle.state;
         if state.load(SeqCst) == RUNNING {
@@ -220,10 +187,10 @@ impl Instance {
 
     /// The result of a function of the library, with the reason where there is no kernel.
     pub(crate) fn named(&self, result: c_int) -> io::Result<c_int> {
-        if result == -libc::ENODEV {
-            self.check()?;
-        }
-        check(result)
+        check(result).map_err(|error| match error.raw_os_error() {
+            Some(number) => self.error(number),
+            None => error,
+        })
     }
 
     /// Unmounts, writes everything to the disks and stops. `EBUSY`: something could not be
@@ -251,9 +218,9 @@ impl Instance {
     }
 
     fn answers(&self) -> bool {
-        // SAFETY: the call has no arguments.
-        let answer = unsafe { self.call(libc::SYS_getpid, [0; 6]) };
-        answer.map_err(|error| error.raw_os_error()) != Err(Some(libc::ENODEV))
+        // SAFETY: the call has no arguments; the handle is good.
+        let answer = unsafe { ffi::ob_syscall_on(self.raw(), libc::SYS_getpid, 0, 0, 0, 0, 0, 0) };
+        answer != -c_long::from(libc::ENODEV)
     }
 
     /// Ends the blocked call of a thread, or its next one that would block, with EINTR. `thread`:

@@ -6,7 +6,9 @@ mod common;
 
 use common::fork;
 use outboard_sys::kernel::Config;
-use outboard_sys::{end_at_once, libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System};
+use outboard_sys::{
+    end_at_once, errno, libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System,
+};
 use std::fs::{self, File};
 use std::io;
 
@@ -24,8 +26,8 @@ fn open(instance: &Instance) -> io::Result<Fd> {
 }
 
 fn is_gone(file: &Fd) -> bool {
-    let error = file.write(b"x").err();
-    error.and_then(|error| error.raw_os_error()) == Some(libc::ENODEV)
+    let error = file.write(b"x").expect_err("it is the parent's");
+    errno(&error) == Some(libc::ENODEV) && KernelError::of(&error) == Some(KernelError::InParent)
 }
 
 fn is_in_parent<T>(result: io::Result<T>) -> bool {

@@ -23,7 +23,9 @@
 //! ```
 //!
 //! A future that is dropped cancels its call: no byte is lost. After the halt of the kernel all
-//! calls fail with `ENODEV`.
+//! calls fail with [`KernelError::Halted`].
+//!
+//! [`KernelError::Halted`]: outboard::KernelError::Halted
 //!
 //! [`AsyncRead`]: tokio::io::AsyncRead
 //! [`AsyncWrite`]: tokio::io::AsyncWrite

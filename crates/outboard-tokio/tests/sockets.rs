@@ -213,7 +213,7 @@ fn tasks_end_with_the_kernel() -> io::Result<()> {
                 .await
                 .expect("no panic")
                 .expect_err("the kernel is gone");
-            assert_eq!(error.raw_os_error(), Some(ENODEV));
+            assert_eq!(outboard::errno(&error), Some(ENODEV));
         }
         Ok(())
     })

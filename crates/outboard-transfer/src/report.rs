@@ -2,6 +2,7 @@
 //! Failures, which are reported at once, and losses (the file was copied without an attribute),
 //! which are counted and reported at the end.
 
+use outboard::errno;
 use outboard_error::{report, warn, Error, Failure, Reported, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -130,7 +131,7 @@ impl Default for Report {
 /// Errors of the destination that every other file would have, too.
 fn is_hopeless(error: &io::Error) -> bool {
     matches!(
-        error.raw_os_error(),
+        errno(error),
         Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::ENODEV | libc::ENXIO)
     )
 }

@@ -177,8 +177,9 @@ impl Options {
         self
     }
 
-    /// Whether a panic of the kernel ends this volume alone. Its calls then fail with ENODEV, and
-    /// threads that are in a call stay there for ever. Default: a panic ends the process.
+    /// Whether a panic of the kernel ends this volume alone. Its calls then fail with
+    /// [`ErrorKind::Crashed`](crate::ErrorKind::Crashed), and threads that are in a call stay there
+    /// for ever. Default: a panic ends the process.
     pub fn contain_panic(mut self, yes: bool) -> Self {
         self.contain_panic = yes;
         self

@@ -87,9 +87,9 @@ impl Builder {
         self
     }
 
-    /// A panic ends this kernel, not the process: its calls fail with ENODEV from then on, and
-    /// [`Kernel::check`] tells why. Threads that are in a call stay there for ever. The kernel
-    /// keeps its memory, the locks of its disks, and its place among those that a process can have.
+    /// A panic ends this kernel, not the process: its calls fail with [`KernelError::Panicked`] from
+    /// then on. Threads that are in a call stay there for ever. The kernel keeps its memory, the
+    /// locks of its disks, and its place among those that a process can have.
     pub fn contain_panic(mut self) -> Self {
         self.config.contain_panic = true;
         self
@@ -200,8 +200,8 @@ impl Kernel {
         &self.shared.system
     }
 
-    /// Whether the kernel takes calls, and if not, why. Files, disks and mounts do not tell: their
-    /// calls fail with ENODEV.
+    /// Whether the kernel takes calls, and if not, why. Calls on its files, disks and mounts fail
+    /// with the same [`KernelError`].
     pub fn check(&self) -> Result<(), KernelError> {
         self.instance().check()
     }
@@ -301,8 +301,9 @@ impl Kernel {
     }
 
     /// Unmounts everything, writes everything to the disks and stops. Later calls to this kernel
-    /// fail with ENODEV, in every thread. `EBUSY`: something could not be unmounted (it was
-    /// synced); `EIO`: something could not be written; [`KernelError`]: there is no kernel to halt.
+    /// fail with [`KernelError::Halted`], in every thread. `EBUSY`: something could not be unmounted
+    /// (it was synced); `EIO`: something could not be written; [`KernelError`]: there is no kernel
+    /// to halt.
     pub fn halt(self) -> io::Result<()> {
         self.instance().halt()
     }

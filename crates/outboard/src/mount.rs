@@ -11,7 +11,7 @@ use crate::server_requests::ServerRequests;
 use crate::tree::Tree;
 use crate::{Fd, System};
 use outboard_image::Probe;
-use outboard_sys::libc;
+use outboard_sys::{errno, libc};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::ops::Deref;
@@ -159,7 +159,7 @@ fn join(first: &str, second: &str) -> String {
 /// Refusals that another way of mounting may get around.
 fn worth_another_try(error: &io::Error) -> bool {
     !matches!(
-        error.raw_os_error(),
+        errno(error),
         Some(libc::ENODEV | libc::ENOMEM | libc::EBUSY | libc::ENOENT | libc::EPERM)
     )
 }

@@ -13,7 +13,7 @@
 //! | end of the thread | all are taken, then called; later watches fail | |
 
 use crate::Fd;
-use outboard_sys::{libc, Epoll, EpollEvent, System};
+use outboard_sys::{libc, Epoll, EpollEvent, KernelError, System};
 use std::collections::HashMap;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -123,7 +123,7 @@ impl Bridge {
         let number = {
             let mut table = self.table();
             if table.has_ended {
-                return Err(io::Error::from_raw_os_error(libc::ENODEV));
+                return Err(KernelError::Halted.into());
             }
             table.next += 1;
             let number = table.next;

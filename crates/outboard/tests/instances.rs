@@ -72,7 +72,7 @@ fn read_file(mount: &Mount) -> io::Result<String> {
 }
 
 fn number<T>(result: io::Result<T>) -> Option<i32> {
-    result.err().and_then(|error| error.raw_os_error())
+    result.err().as_ref().and_then(outboard::errno)
 }
 
 fn reason<T>(result: io::Result<T>) -> Option<KernelError> {
@@ -217,6 +217,7 @@ fn use_after_halt() -> io::Result<()> {
     let here = open(&new)?;
 
     assert_eq!(number((&file).write(b"old")), Some(ENODEV));
+    assert_eq!(reason((&file).write(b"old")), Some(KernelError::Halted));
     assert_eq!(number(mount.metadata("/f")), Some(ENODEV));
     assert_eq!(number(mount.open("/f")), Some(ENODEV));
     assert_eq!(number(directory.metadata()), Some(ENODEV));
@@ -312,6 +313,7 @@ fn a_panic_is_contained() -> io::Result<()> {
     }
     let said = String::from_utf8_lossy(&said.lock().unwrap()).into_owned();
     assert!(said.contains("EXT4-fs"), "{said}");
+    assert_eq!(reason((&file).write(b"x")), Some(KernelError::Panicked));
     assert_eq!(number((&file).write(b"x")), Some(ENODEV));
     assert_eq!(doomed.check(), Err(KernelError::Panicked));
     let added = doomed.add_disk(&image.path, DiskOptions::read_only());

@@ -96,8 +96,8 @@ void ob_volume_free(void *memory);
 #define OB_VOLUME_RAW 2u		/* images are raw disks, whatever they look like */
 /*
  * A panic of the volume's kernel ends this volume, not the process. Calls then fail with
- * OB_VOLUME_CRASHED or OB_VOLUME_CLOSED, and threads that are in a call stay there for ever. The
- * image stays locked until the process ends, also after ob_volume_close.
+ * OB_VOLUME_CRASHED, and threads that are in a call stay there for ever. The image stays locked
+ * until the process ends, also after ob_volume_close.
  */
 #define OB_VOLUME_CONTAIN_PANIC 4u
 

@@ -29,8 +29,10 @@
 //! | network namespaces | [`Net::new_namespace`] |
 //! | names of hosts | [`Net::resolve`] |
 //!
-//! After the halt of a kernel, calls on its sockets fail with `ENODEV`, also those that block.
-//! Sockets do not keep a kernel running; a [`Net`] does.
+//! After the halt of a kernel, calls on its sockets fail with [`KernelError::Halted`], also those
+//! that block. Sockets do not keep a kernel running; a [`Net`] does.
+//!
+//! [`KernelError::Halted`]: crate::KernelError::Halted
 
 mod address;
 mod cancel;
