@@ -3,7 +3,7 @@
 //! each other away.
 
 use crate::report::{InterfaceReport, LabReport};
-use crate::topology::Topology;
+use crate::topology::{Node, Topology};
 use std::fmt::Write;
 
 type Point = (f64, f64);
@@ -145,11 +145,18 @@ pub fn draw(topology: &Topology, report: &LabReport) -> String {
         format!("<title>{}</title>", escaped(&topology.name)),
         format!("<style>{STYLE}</style>"),
     ];
-    let links = topology
-        .links
-        .iter()
-        .map(|link| traffic(report, &link.name));
-    let traffic: Vec<(u64, u64)> = links.collect();
+    lines.extend(draw_links(topology, report, &drawing));
+    let points = drawing.points.iter().enumerate();
+    lines.extend(points.map(|(index, point)| draw_point(topology.nodes.get(index), *point)));
+    lines.push("</svg>\n".to_owned());
+    lines.join("\n")
+}
+
+/// The lines between points, each link with its traffic once.
+fn draw_links(topology: &Topology, report: &LabReport, drawing: &Picture) -> Vec<String> {
+    let mut lines = Vec::new();
+    let links = topology.links.iter();
+    let traffic: Vec<(u64, u64)> = links.map(|link| traffic(report, &link.name)).collect();
     let mut is_labelled = vec![false; topology.links.len()];
     for &(one, other, link) in &drawing.lines {
         let (a, b) = (drawing.points[one], drawing.points[other]);
@@ -172,28 +179,26 @@ pub fn draw(topology: &Topology, report: &LabReport) -> String {
             "<text class=\"counter\" x=\"{x:.1}\" y=\"{y:.1}\">{label}</text>"
         ));
     }
-    for (index, (x, y)) in drawing.points.iter().enumerate() {
-        let Some(node) = topology.nodes.get(index) else {
-            lines.push(format!(
-                "<circle class=\"hub\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>"
-            ));
-            continue;
-        };
-        let class = if node.forwards { "node router" } else { "node" };
-        let half = 10.0 + node.name.len() as f64 * 3.5;
-        lines.push(format!(
-            "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" \
-             width=\"{:.1}\" height=\"22\" rx=\"6\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            x - half,
-            y - 11.0,
-            half * 2.0,
-            y + 4.0,
-            node.name
-        ));
-    }
-    lines.push("</svg>\n".to_owned());
-    lines.join("\n")
+    lines
+}
+
+/// A node, or the middle of a link of several nodes.
+fn draw_point(node: Option<&Node>, (x, y): Point) -> String {
+    let Some(node) = node else {
+        return format!("<circle class=\"hub\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
+    };
+    let class = if node.forwards { "node router" } else { "node" };
+    let half = 10.0 + node.name.len() as f64 * 3.5;
+    format!(
+        "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" \
+         width=\"{:.1}\" height=\"22\" rx=\"6\"/>\
+         <text x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+        x - half,
+        y - 11.0,
+        half * 2.0,
+        y + 4.0,
+        node.name
+    )
 }
 
 #[cfg(test)]

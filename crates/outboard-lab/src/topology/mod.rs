@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::quantity;
 use crate::yaml::{self, Yaml};
 
-pub use model::{Port, Topology};
+pub use model::{Node, Port, Topology};
 pub(crate) use names::NameIndex;
 pub use step::{Action, Bound, Echo, Expectation, LabStep, Metric, TransferStep};
 

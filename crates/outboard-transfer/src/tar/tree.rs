@@ -7,12 +7,13 @@ use super::changes::MemberChanges;
 use crate::exclusion::Exclusion;
 use crate::hidden::{check_key, HiddenFinder};
 use crate::report::Report;
-use outboard::walk::{Entry, Start, Step, Walk};
+use outboard::walk::{Entry, OpenDirectory, Start, Step, Walk};
 use outboard::Fd;
 use outboard_error::format::escaped;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use std::ffi::{CStr, CString, OsString};
+use std::io;
 use std::sync::Arc;
 
 /// An open directory.
@@ -93,52 +94,58 @@ impl PackedTree<'_> {
         // At each depth, the directory that holds the entry there.
         let mut folders = vec![Arc::new(folder)];
         while let Some(step) = walk.next() {
-            let member = match step {
+            let item = match step {
                 Step::Found(entry) if entry.depth > 0 && self.excludes(&entry) => {
                     walk.skip();
-                    continue;
+                    None
                 }
-                Step::Found(entry) if entry.is_directory() => continue,
-                Step::Found(entry) => name_in(&folders, &entry),
+                Step::Found(entry) if entry.is_directory() => None,
+                Step::Found(entry) => Some(name_in(&folders, &entry)),
                 Step::Opened(opened) => {
-                    if self.choice.sorted {
-                        opened.names.sort();
-                    }
-                    if !opened.names.is_empty() {
-                        if let Err(error) = check_key(opened.directory, c"") {
-                            let path = self.path_of(&[opened.entry.path, b"/"].concat());
-                            self.report.fail_reading("cannot list", path, &error);
-                            opened.names.clear();
-                        }
-                    }
-                    let folder = Arc::new(Folder {
-                        fd: Arc::clone(opened.directory),
-                        path: [opened.entry.path, b"/"].concat(),
-                    });
+                    let folder = self.enter(opened);
                     folders.push(Arc::clone(&folder));
-                    PackItem::Folder(folder)
+                    Some(PackItem::Folder(folder))
                 }
-                Step::Failed(entry, error) => {
-                    let opened = folders.len() > entry.depth + 1;
-                    if !opened && error.raw_os_error().is_some() {
-                        // It may be no directory any more. The packer tries, and reports errors.
-                        name_in(&folders, &entry)
-                    } else {
-                        let path = self.path_of(&[entry.path, b"/"].concat());
-                        self.report.fail_reading("cannot list", path, &error);
-                        continue;
-                    }
-                }
+                Step::Failed(entry, error) => self.fail(&folders, &entry, &error),
                 Step::Left(entry) => {
                     folders.truncate(entry.depth + 1);
-                    continue;
+                    None
                 }
             };
-            if !give(member) {
+            if item.is_some_and(|item| !give(item)) {
                 return false;
             }
         }
         !self.interrupt.asked()
+    }
+
+    /// Chooses the names of a directory that the walk goes through.
+    fn enter(&self, opened: OpenDirectory) -> Arc<Folder> {
+        let path = [opened.entry.path, b"/"].concat();
+        if self.choice.sorted {
+            opened.names.sort();
+        }
+        if !opened.names.is_empty() {
+            if let Err(error) = check_key(opened.directory, c"") {
+                let path = self.path_of(&path);
+                self.report.fail_reading("cannot list", path, &error);
+                opened.names.clear();
+            }
+        }
+        let fd = Arc::clone(opened.directory);
+        Arc::new(Folder { fd, path })
+    }
+
+    /// Reports a directory that cannot be listed. One that cannot be opened may be none any more:
+    /// the packer tries, and reports errors.
+    fn fail(&self, folders: &[Arc<Folder>], entry: &Entry, error: &io::Error) -> Option<PackItem> {
+        let opened = folders.len() > entry.depth + 1;
+        if !opened && error.raw_os_error().is_some() {
+            return Some(name_in(folders, entry));
+        }
+        let path = self.path_of(&[entry.path, b"/"].concat());
+        self.report.fail_reading("cannot list", path, error);
+        None
     }
 
     fn excludes(&self, entry: &Entry) -> bool {
