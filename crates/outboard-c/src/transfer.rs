@@ -7,7 +7,7 @@ use crate::handle::{volume, Handle};
 use crate::memory::Memory;
 use crate::open::check_flags;
 use crate::result::{caught, in_callback, status, CallFailure, Result};
-use outboard::Tree;
+use outboard::{HostTree, Tree};
 use outboard_transfer::{Cancel, Count, Format, Keep, Summary, Transfer};
 use outboard_volume::destination::of_open_volumes;
 use outboard_volume::Error;
@@ -253,7 +253,7 @@ impl CopyEnd {
     /// Calls `work` with the tree of this end, whose volume stays open meanwhile.
     fn with_tree<T>(self, work: impl FnOnce(&Tree) -> Result<T>) -> Result<T> {
         match self {
-            Self::Host => work(&Tree::host()),
+            Self::Host => work(HostTree.as_tree()),
             Self::Volume(handle) => {
                 let volume = volume(handle)?;
                 work(&volume)

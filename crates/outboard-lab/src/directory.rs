@@ -2,7 +2,7 @@
 //! The directory of a lab's links. It is locked while its lab lives, so that the next lab can
 //! remove what one that was killed has left.
 
-use outboard::{Fd, System, Tree};
+use outboard::{Fd, HostTree, System};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl LabDirectory {
 
 fn open(path: &Path) -> io::Result<Fd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    Tree::host().open_fd(path, flags, 0)
+    HostTree.open_fd(path, flags, 0)
 }
 
 /// Removes the directories of labs that were killed. Others stay, and so do those that cannot be

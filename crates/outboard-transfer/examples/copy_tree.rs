@@ -2,7 +2,7 @@
 //! Copies a tree out of a disk image, with a count: `copy_tree disk.img@1 /etc etc`.
 
 use outboard_transfer::Transfer;
-use outboard_volume::{Options, Tree, Volume};
+use outboard_volume::{HostTree, Options, Volume};
 use std::error::Error;
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ControlFlow::Continue(())
     });
     let disk = Volume::open(name, Options::new())?;
-    let summary = transfer.copy(&disk, path, &Tree::host(), copy)?;
+    let summary = transfer.copy(&disk, path, &HostTree, copy)?;
     println!("{} files, {} bytes", summary.files, summary.bytes);
     for warning in summary.warnings {
         eprintln!("{warning}");

@@ -341,13 +341,13 @@ impl Drop for Claim<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard::Tree;
+    use outboard::HostTree;
     use std::fs;
     use std::path::Path;
 
     fn open(path: &Path) -> Fd {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        Tree::host().open_fd(path, flags, 0).unwrap()
+        HostTree.open_fd(path, flags, 0).unwrap()
     }
 
     fn origin(path: &str) -> Origin {

@@ -3,7 +3,7 @@
 //! the host's names mean other numbers.
 
 use crate::accounts::Accounts;
-use outboard::Tree;
+use outboard::{HostTree, Tree};
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::address::Place;
@@ -31,7 +31,7 @@ impl Owner {
     /// Parses an owner with the names in etc/passwd and etc/group of a directory of the host.
     pub fn find_below(text: &[u8], directory: &Path) -> Result<Self> {
         let operand = || directory.as_os_str().as_bytes().to_vec();
-        let tree = Tree::of_host_directory(directory)
+        let tree = HostTree::directory(directory)
             .map_err(|error| Error::of_file("cannot open", operand(), &error))?;
         Self::find_in(text, &tree, |file| {
             escaped(&[operand(), file.into()].concat())

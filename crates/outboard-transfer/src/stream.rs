@@ -103,7 +103,7 @@ pub struct ReadError(pub io::Error);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard::Tree;
+    use outboard::HostTree;
     use std::path::Path;
 
     impl From<ReadError> for io::Error {
@@ -117,7 +117,7 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let bytes: Vec<u8> = (0..size).map(|index| (index / 7) as u8).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let open = || Tree::host().open_fd(Path::new(&path), libc::O_RDONLY, 0);
+        let open = || HostTree.open_fd(Path::new(&path), libc::O_RDONLY, 0);
         let files: Vec<Fd> = (0..threads).map(|_| open().unwrap()).collect();
         let mut found = Vec::new();
         let result: io::Result<()> = read_in_order(&files, |piece| {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_taker_can_stop() {
-        let zero = Tree::host()
+        let zero = HostTree
             .open_fd(Path::new("/dev/zero"), libc::O_RDONLY, 0)
             .unwrap();
         let mut pieces = 0;

@@ -9,7 +9,7 @@ use crate::report::{Progress, Report};
 use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
-use outboard::Tree;
+use outboard::AnyTree;
 use outboard_error::{Error, ErrorKind, Failure, Notes};
 use outboard_sandbox::interrupt::{Cancel, Interrupt};
 use outboard_volume::address::Place;
@@ -61,15 +61,15 @@ pub struct Summary {
 type OnProgress = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
 
 /// How trees are copied, packed and unpacked: between volumes, and between a volume and the host
-/// ([`Tree::host`]).
+/// ([`HostTree`](outboard::HostTree)).
 ///
 /// ```no_run
 /// use outboard_transfer::Transfer;
-/// use outboard_volume::{Options, Tree, Volume};
+/// use outboard_volume::{HostTree, Options, Volume};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let disk = Volume::open_writable("disk.img@1", Options::new())?;
-/// let summary = Transfer::new().copy(&Tree::host(), "site", &disk, "/srv/site")?;
+/// let summary = Transfer::new().copy(&HostTree, "site", &disk, "/srv/site")?;
 /// println!("{} files", summary.files);
 /// disk.close()?;
 /// # Ok(())
@@ -166,9 +166,9 @@ impl Transfer {
     /// image is overwritten only with [`Transfer::force`] ([`ErrorKind::AlreadyExists`]).
     pub fn copy(
         &self,
-        from: &Tree,
+        from: &impl AnyTree,
         from_path: impl AsRef<Path>,
-        to: &Tree,
+        to: &impl AnyTree,
         to_path: impl AsRef<Path>,
     ) -> Result<Summary> {
         let options = Options {
@@ -192,11 +192,11 @@ impl Transfer {
             };
             let source = CopySource {
                 place: &source,
-                tree: from,
+                tree: from.any_tree(),
             };
             let trees = TreeCopy {
                 sources: vec![source],
-                target: CopyTarget::exact(to, &destination)?,
+                target: CopyTarget::exact(to.any_tree(), &destination)?,
                 used: Arc::new(of_open_volumes()),
                 threads: self.threads,
             };
@@ -217,7 +217,7 @@ impl Transfer {
     /// write that waits, and never overwrites a file of an open volume.
     pub fn pack(
         &self,
-        from: &Tree,
+        from: &impl AnyTree,
         directory: impl AsRef<Path>,
         archive: impl Write,
         format: Format,
@@ -235,7 +235,7 @@ impl Transfer {
     /// open volume ([`ErrorKind::InUse`]).
     pub fn pack_file(
         &self,
-        from: &Tree,
+        from: &impl AnyTree,
         directory: impl AsRef<Path>,
         archive: &File,
         format: Format,
@@ -254,14 +254,14 @@ impl Transfer {
 
     fn pack_to<W: Write>(
         &self,
-        from: &Tree,
+        from: &impl AnyTree,
         directory: impl AsRef<Path>,
         format: Format,
         open: impl FnOnce(&Interrupt) -> outboard_error::Result<ArchiveOutput<W>>,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
         let source = PackSource {
-            tree: from,
+            tree: from.any_tree(),
             place: &place,
             mount: None,
             threads: self.threads,
@@ -284,7 +284,7 @@ impl Transfer {
     pub fn unpack(
         &self,
         archive: impl Read + Send,
-        to: &Tree,
+        to: &impl AnyTree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
         self.unpack_input(ArchiveInput::of_reader(archive, ARCHIVE), to, directory)
@@ -294,7 +294,7 @@ impl Transfer {
     pub fn unpack_file(
         &self,
         archive: File,
-        to: &Tree,
+        to: &impl AnyTree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
         self.unpack_input(ArchiveInput::of(archive, ARCHIVE.to_owned()), to, directory)
@@ -303,12 +303,12 @@ impl Transfer {
     fn unpack_input(
         &self,
         input: ArchiveInput,
-        to: &Tree,
+        to: &impl AnyTree,
         directory: impl AsRef<Path>,
     ) -> Result<Summary> {
         let place = Place::Host(directory.as_ref().to_owned());
         let target = UnpackTarget {
-            tree: to,
+            tree: to.any_tree(),
             place: &place,
             operand: &place.operand(),
         };

@@ -209,6 +209,7 @@ fn is_no_directory(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::HostTree;
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -237,7 +238,7 @@ mod tests {
 
     fn found(directory: &Path, pattern: &str) -> Vec<String> {
         let expanded = expand(
-            &Tree::host(),
+            HostTree.as_tree(),
             directory,
             Path::new(pattern),
             &Interrupt::default(),
@@ -302,7 +303,7 @@ mod tests {
             symlink(".", directory.path().join(number.to_string())).unwrap();
         }
         let mut search = Search {
-            tree: &Tree::host(),
+            tree: HostTree.as_tree(),
             base: directory.path(),
             interrupt: &Interrupt::default(),
             names: 100_000,

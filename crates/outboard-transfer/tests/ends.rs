@@ -4,7 +4,7 @@
 use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use outboard_transfer::{Cancel, ErrorKind, Format, Summary, Transfer};
-use outboard_volume::Tree;
+use outboard_volume::HostTree;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::ops::ControlFlow;
@@ -75,7 +75,7 @@ fn a_cancelled_archive_has_no_end() {
         let mut archive = tempfile::tempfile().unwrap();
         let tree = work.path().join("tree");
         let error = hasty()
-            .pack_file(&Tree::host(), &tree, &archive, format)
+            .pack_file(&HostTree, &tree, &archive, format)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
         match contents(&mut archive, format) {
@@ -86,11 +86,11 @@ fn a_cancelled_archive_has_no_end() {
             Err(error) => assert_ne!(format, Format::Plain, "{error}"),
         }
         let mut bytes = Vec::new();
-        let error = hasty().pack(&Tree::host(), &tree, &mut bytes, format);
+        let error = hasty().pack(&HostTree, &tree, &mut bytes, format);
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Interrupted);
         assert!(!bytes.ends_with(&[0; 1024]), "it has an end mark");
         Transfer::new()
-            .pack_file(&Tree::host(), &tree, &archive, format)
+            .pack_file(&HostTree, &tree, &archive, format)
             .unwrap();
     }
 }
@@ -101,16 +101,12 @@ fn archives_in_memory() {
     let work = work();
     for format in FORMATS {
         let mut archive = Vec::new();
-        let packed = Transfer::new().pack(
-            &Tree::host(),
-            work.path().join("tree"),
-            &mut archive,
-            format,
-        );
+        let packed =
+            Transfer::new().pack(&HostTree, work.path().join("tree"), &mut archive, format);
         // The directory itself is a member, too.
         assert_eq!(packed.unwrap().files, 301);
         let out = tempfile::tempdir().unwrap();
-        let unpacked = Transfer::new().unpack(&archive[..], &Tree::host(), out.path());
+        let unpacked = Transfer::new().unpack(&archive[..], &HostTree, out.path());
         assert!(unpacked.unwrap().files >= 300);
         for index in [0, 299] {
             let path = out.path().join(index.to_string());
@@ -136,7 +132,7 @@ impl Write for Full {
 fn errors_of_a_writer_have_kinds() {
     let work = work();
     for format in FORMATS {
-        let packed = Transfer::new().pack(&Tree::host(), work.path(), Full, format);
+        let packed = Transfer::new().pack(&HostTree, work.path(), Full, format);
         let error = packed.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     }
@@ -151,7 +147,7 @@ fn a_cancelled_copy_names_an_old_file_that_it_has_cut() {
     let record = Arc::new(Mutex::new(Summary::default()));
     let copied = hasty()
         .record(&record)
-        .copy(&Tree::host(), &source, &Tree::host(), &copy);
+        .copy(&HostTree, &source, &HostTree, &copy);
     let error = copied.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(
@@ -183,9 +179,9 @@ fn a_silent_archive_can_be_cancelled() {
         });
         let unpacked = returns(move || {
             if known {
-                transfer.unpack_file(archive, &Tree::host(), out)
+                transfer.unpack_file(archive, &HostTree, out)
             } else {
-                transfer.unpack(archive, &Tree::host(), out)
+                transfer.unpack(archive, &HostTree, out)
             }
         });
         let error = unpacked.unwrap().unwrap_err();
@@ -205,12 +201,7 @@ fn a_panic_of_the_callback_comes_back() {
     let work = work();
     let mut archive = tempfile::tempfile().unwrap();
     Transfer::new()
-        .pack_file(
-            &Tree::host(),
-            work.path().join("tree"),
-            &archive,
-            Format::Plain,
-        )
+        .pack_file(&HostTree, work.path().join("tree"), &archive, Format::Plain)
         .unwrap();
     archive.rewind().unwrap();
     fs::create_dir(work.path().join("unpacked")).unwrap();
@@ -221,24 +212,17 @@ fn a_panic_of_the_callback_comes_back() {
             .on_progress(|_| panic!("on purpose"))
     };
     let top = path.clone();
-    let copied = returns(move || {
-        panics().copy(
-            &Tree::host(),
-            top.join("tree"),
-            &Tree::host(),
-            top.join("copy"),
-        )
-    });
+    let copied =
+        returns(move || panics().copy(&HostTree, top.join("tree"), &HostTree, top.join("copy")));
     assert!(copied.is_err(), "a copy");
     let top = path.clone();
-    let unpacked =
-        returns(move || panics().unpack_file(archive, &Tree::host(), top.join("unpacked")));
+    let unpacked = returns(move || panics().unpack_file(archive, &HostTree, top.join("unpacked")));
     assert!(unpacked.is_err(), "unpacking");
     for format in FORMATS {
         let mut archive = tempfile::tempfile().unwrap();
         let (file, top) = (archive.try_clone().unwrap(), path.clone());
         let packed =
-            returns(move || panics().pack_file(&Tree::host(), top.join("tree"), &file, format));
+            returns(move || panics().pack_file(&HostTree, top.join("tree"), &file, format));
         assert!(packed.is_err(), "packing");
         if format != Format::Plain {
             assert!(contents(&mut archive, format).is_err(), "it has an end");
@@ -252,7 +236,7 @@ fn read_errors_keep_their_errno() {
     // A regular file whose first byte cannot be read.
     let unreadable = Path::new("/proc/self/mem");
     let copy = work.path().join("copy");
-    let copied = Transfer::new().copy(&Tree::host(), unreadable, &Tree::host(), &copy);
+    let copied = Transfer::new().copy(&HostTree, unreadable, &HostTree, &copy);
     let error = copied.unwrap_err();
     assert_eq!(error.errno(), Some(libc::EIO), "{error}");
     assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
@@ -275,7 +259,7 @@ impl Read for Failing {
 fn archives_that_cannot_be_read_have_kinds() {
     let work = work();
     let unpack = |archive: Box<dyn Read + Send>| {
-        let unpacked = Transfer::new().unpack(archive, &Tree::host(), work.path());
+        let unpacked = Transfer::new().unpack(archive, &HostTree, work.path());
         unpacked.unwrap_err()
     };
     let error = unpack(Box::new(Failing));

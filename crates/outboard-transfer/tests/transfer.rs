@@ -2,7 +2,7 @@
 //! Copies and archives as programs use them. Needs mke2fs.
 
 use outboard_transfer::{Cancel, ErrorKind, Format, Keep, Transfer};
-use outboard_volume::{Options, Tree, Volume};
+use outboard_volume::{HostTree, Options, Tree, Volume};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{Read, Seek};
@@ -73,7 +73,7 @@ fn in_and_out() -> Result {
         most.fetch_max(count.bytes, Ordering::Relaxed);
         ControlFlow::Continue(())
     });
-    let summary = transfer.copy(&Tree::host(), work.path("tree"), &disk, "/new")?;
+    let summary = transfer.copy(&HostTree, work.path("tree"), &disk, "/new")?;
     assert!(
         summary.files >= 102 && summary.bytes >= LARGE as u64,
         "{summary:?}"
@@ -83,13 +83,13 @@ fn in_and_out() -> Result {
     disk.close()?;
     let disk = Volume::open(work.path("image"), Options::new())?;
     let out = work.path("out");
-    Transfer::new().copy(&disk, "/new", &Tree::host(), &out)?;
-    check(&Tree::host(), &out)?;
+    Transfer::new().copy(&disk, "/new", &HostTree, &out)?;
+    check(&HostTree::directory("/")?, &out)?;
     // Once more: into what is there.
     let plain = Transfer::new().keep(Keep::Nothing).threads(1);
-    plain.copy(&disk, "/new/large", &Tree::host(), out.join("d/0"))?;
+    plain.copy(&disk, "/new/large", &HostTree, out.join("d/0"))?;
     assert_eq!(fs::metadata(out.join("d/0"))?.len(), LARGE as u64);
-    plain.copy(&disk, "/new", &Tree::host(), &out)?;
+    plain.copy(&disk, "/new", &HostTree, &out)?;
     assert_eq!(fs::read(out.join("d/0"))?, b"0");
     Ok(())
 }
@@ -99,7 +99,7 @@ fn archives() -> Result {
     let work = Work::new(64);
     let disk = work.open();
     let mut archive = tempfile::tempfile()?;
-    Transfer::new().pack(&Tree::host(), work.path("tree"), &archive, Format::Zstd)?;
+    Transfer::new().pack(&HostTree, work.path("tree"), &archive, Format::Zstd)?;
     assert!(
         archive.metadata()?.len() < LARGE as u64 / 10,
         "it is compressed"
@@ -134,7 +134,7 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     fs::write(work.path("tree/new/image"), "new")?;
     let other = work.0.empty_ext4("other", 64, &[]);
     let source = Volume::open_writable(&other, Options::new())?;
-    Transfer::new().copy(&Tree::host(), work.path("tree/new"), &source, "/new")?;
+    Transfer::new().copy(&HostTree, work.path("tree/new"), &source, "/new")?;
     for plain in [false, true] {
         let transfer = if plain {
             Transfer::new().keep(Keep::Nothing)
@@ -148,13 +148,13 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
             ("/new/image", "key"),
             ("/new", "into"),
         ] {
-            let copied = transfer.copy(&source, from, &Tree::host(), work.path(to));
+            let copied = transfer.copy(&source, from, &HostTree, work.path(to));
             let error = copied.expect_err(to);
             assert_eq!(error.kind(), ErrorKind::InUse, "{to}: {error}");
             assert!(error.message().contains("open volume"), "{error}");
         }
         // A link is replaced, not followed.
-        transfer.copy(&source, "/new/image", &Tree::host(), work.path("soft"))?;
+        transfer.copy(&source, "/new/image", &HostTree, work.path("soft"))?;
     }
     let archive = File::options().write(true).open(work.path("hard"))?;
     let error = Transfer::new().pack_file(&source, "/new", &archive, Format::Plain);
@@ -166,10 +166,10 @@ fn files_of_open_volumes_are_not_overwritten() -> Result {
     assert_eq!(fs::read_to_string(work.path("key"))?, "never used");
     disk.close()?;
     // The volume is closed: now the contents of the image protect it.
-    let copied = Transfer::new().copy(&source, "/new/image", &Tree::host(), work.path("image"));
+    let copied = Transfer::new().copy(&source, "/new/image", &HostTree, work.path("image"));
     assert_eq!(copied.unwrap_err().kind(), ErrorKind::AlreadyExists);
     fs::remove_file(work.path("image"))?;
-    Transfer::new().copy(&source, "/new/image", &Tree::host(), work.path("image"))?;
+    Transfer::new().copy(&source, "/new/image", &HostTree, work.path("image"))?;
     source.close()?;
     Ok(())
 }
@@ -182,7 +182,7 @@ fn a_copy_does_not_overwrite_its_own_files() -> Result {
     disk.create_dir("/new")?;
     disk.write("/new/1", "old")?;
     disk.hard_link("/new/1", "/new/2")?;
-    Transfer::new().copy(&Tree::host(), work.path("tree/d"), &disk, "/new")?;
+    Transfer::new().copy(&HostTree, work.path("tree/d"), &disk, "/new")?;
     for name in ["1", "2", "99"] {
         assert_eq!(disk.read_to_string(format!("/new/{name}"))?, name);
     }
@@ -201,7 +201,7 @@ fn a_cancelled_copy_names_an_old_file_that_is_not_whole() -> Result {
             0..=1000 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });
-    let copied = transfer.copy(&Tree::host(), work.path("tree/large"), &disk, "/large");
+    let copied = transfer.copy(&HostTree, work.path("tree/large"), &disk, "/large");
     let error = copied.expect_err("it was cancelled");
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(
@@ -224,7 +224,7 @@ fn a_cancelled_copy_leaves_no_half_file() -> Result {
         });
     let large = work.path("tree/large");
     let error = transfer
-        .copy(&Tree::host(), large, &disk, "/large")
+        .copy(&HostTree, large, &disk, "/large")
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(!disk.exists("/large")?, "a file that is not complete");
@@ -232,12 +232,12 @@ fn a_cancelled_copy_leaves_no_half_file() -> Result {
     cancel.cancel();
     let never = Transfer::new().cancel(&cancel);
     let error = never
-        .copy(&Tree::host(), work.path("tree"), &disk, "/new")
+        .copy(&HostTree, work.path("tree"), &disk, "/new")
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(!disk.exists("/new/large")?);
     // Another transfer is not concerned.
-    Transfer::new().copy(&Tree::host(), work.path("tree"), &disk, "/new")?;
+    Transfer::new().copy(&HostTree, work.path("tree"), &disk, "/new")?;
     check(&disk, Path::new("/new"))?;
     disk.close()?;
     Ok(())
@@ -247,7 +247,7 @@ fn a_cancelled_copy_leaves_no_half_file() -> Result {
 fn nothing_cancelled_claims_to_be_whole() -> Result {
     let work = Work::new(64);
     let disk = work.open();
-    let (host, tree) = (Tree::host(), work.path("tree"));
+    let (host, tree) = (HostTree, work.path("tree"));
     Transfer::new().copy(&host, &tree, &disk, "/new")?;
     let archive = File::create_new(work.path("whole.tar"))?;
     Transfer::new().pack(&disk, "/new", &archive, Format::Plain)?;
@@ -283,7 +283,7 @@ fn nothing_cancelled_claims_to_be_whole() -> Result {
 fn failures_have_kinds_and_names() -> Result {
     let work = Work::new(4);
     let disk = work.open();
-    let (host, tree) = (Tree::host(), work.path("tree"));
+    let (host, tree) = (HostTree, work.path("tree"));
     let error = Transfer::new()
         .copy(&host, &tree, &disk, "/new")
         .unwrap_err();

@@ -429,7 +429,7 @@ impl Source for FdSource<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard::Tree;
+    use outboard::HostTree;
     use std::ffi::CString;
     use std::fs;
     use std::os::unix::ffi::OsStrExt;
@@ -441,7 +441,7 @@ mod tests {
     }
 
     fn overwrite(files: &UsedFiles, path: &Path, what: Overwrite) -> io::Result<Fd> {
-        let (directory, name) = Tree::host().open_parent(path)?;
+        let (directory, name) = HostTree.open_parent(path)?;
         files.overwrite(&directory, &name, what)
     }
 
@@ -485,7 +485,7 @@ mod tests {
         bytes.resize(4096, 0);
         fs::write(&image, &bytes).unwrap();
         let files = UsedFiles::default();
-        let (parent, _) = Tree::host().open_parent(&image).unwrap();
+        let (parent, _) = HostTree.open_parent(&image).unwrap();
         let name = CString::new(image.file_name().unwrap().as_bytes()).unwrap();
         for what in [Overwrite::Plain, Overwrite::TarArchive] {
             assert!(overwrite(&files, &image, what).is_err());

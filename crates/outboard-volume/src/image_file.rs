@@ -4,7 +4,7 @@
 use crate::address::Place;
 use crate::servers::MountServer;
 use crate::undo;
-use outboard::Tree;
+use outboard::HostTree;
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use std::fs::File;
@@ -37,7 +37,7 @@ pub fn sector_size(path: &Path) -> Result<u64> {
     if !found.file_type().is_block_device() {
         return Ok(FILE_SECTOR);
     }
-    let device = Tree::host().open_fd(path, libc::O_RDONLY, 0);
+    let device = HostTree.open_fd(path, libc::O_RDONLY, 0);
     let size = device.and_then(|device| device.sector_size());
     size.map_err(failed)
 }

@@ -9,7 +9,7 @@ use crate::image_file::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
 use crate::servers;
 use crate::undo;
-use outboard::{Fd, Tree};
+use outboard::{Fd, HostTree};
 use outboard_error::Result;
 use std::fs::File;
 use std::io;
@@ -45,7 +45,7 @@ fn check_unused(path: &Path) -> io::Result<()> {
         return check_detached(&File::open(path)?);
     }
     let flags = libc::O_RDONLY | libc::O_EXCL;
-    Tree::host().open_fd(path, flags, 0).map(drop)
+    HostTree.open_fd(path, flags, 0).map(drop)
 }
 
 impl ImageLock {
@@ -70,7 +70,7 @@ impl ImageLock {
     pub fn undo(path: &Path) -> Result<()> {
         let locked = || {
             check_unused(path)?;
-            let file = Tree::host().open_fd(path, libc::O_RDWR, 0)?;
+            let file = HostTree.open_fd(path, libc::O_RDWR, 0)?;
             file.lock(true)?;
             Ok(file)
         };
@@ -83,7 +83,7 @@ impl ImageLock {
 
     fn lock(path: &Path, write: bool) -> io::Result<Self> {
         let flags = if write { libc::O_RDWR } else { libc::O_RDONLY };
-        let open = || Tree::host().open_fd(path, flags, 0);
+        let open = || HostTree.open_fd(path, flags, 0);
         let found = std::fs::metadata(path)?;
         if is_ours(identity_of(&found)) {
             return Ok(Self {

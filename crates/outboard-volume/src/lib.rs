@@ -106,7 +106,8 @@ pub use opened_disk::Result;
 pub use options::{Options, RootHash};
 #[doc(inline)]
 pub use outboard::{
-    DirEntry, File, FileType, Files, Metadata, OpenOptions, ReadDir, Space, Tree, WalkEntry,
+    AnyTree, DirEntry, File, FileType, Files, HostTree, Metadata, OpenOptions, ReadDir, Space,
+    Tree, WalkEntry,
 };
 #[doc(inline)]
 pub use outboard_error::{ErrorKind, Failure as Error, Hint};

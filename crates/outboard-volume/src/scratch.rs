@@ -4,7 +4,7 @@
 
 use crate::temporary::{self, PrivateDirectory};
 use crate::undo::{self, Changed, UndoLog};
-use outboard::{Fd, Tree};
+use outboard::{Fd, HostTree};
 use outboard_error::{reason, Error, ErrorKind, Failure, Result};
 use std::fs::Permissions;
 use std::io;
@@ -121,7 +121,7 @@ impl Scratch {
     }
 
     fn open(&self, flags: i32) -> io::Result<Fd> {
-        Tree::host().open_fd(self.path(), flags, 0)
+        HostTree.open_fd(self.path(), flags, 0)
     }
 
     /// Copies a range of an image into the file; shares blocks where the host can.

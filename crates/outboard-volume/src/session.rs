@@ -38,7 +38,7 @@ pub(crate) use mounts::unsynced;
 use mounts::MountedDevice;
 pub use mounts::Style;
 use network::Network;
-use outboard::{Builder, Kernel, LogRing, Mount, System, Tree};
+use outboard::{Builder, HostTree, Kernel, LogRing, Mount, System, Tree};
 use outboard_error::{report, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::crash::Advice;
 use outboard_sandbox::interrupt::Interrupt;
@@ -81,7 +81,6 @@ pub struct Session {
     /// Where the log was when the kernel had booted.
     booted: usize,
     advice: Arc<Advice>,
-    host: Tree,
     /// Settings and prepared resources for the boot.
     builder: Builder,
     kernel: Option<Kernel>,
@@ -197,7 +196,6 @@ impl Session {
             log: Arc::new(LogRing::new(256)),
             booted: 0,
             advice: Arc::default(),
-            host: Tree::host(),
             builder: Kernel::builder(),
             kernel: None,
             disks: Vec::new(),
@@ -308,7 +306,7 @@ impl Session {
     /// The tree that [`Session::open`] returned this for.
     pub fn tree(&self, id: TreeId) -> &Tree {
         match id {
-            TreeId::Host => &self.host,
+            TreeId::Host => HostTree.as_tree(),
             TreeId::Mount(index) => self.mounted(index),
         }
     }

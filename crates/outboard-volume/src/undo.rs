@@ -24,7 +24,7 @@ mod places;
 
 pub use format::put;
 use format::{record, Head, LogState, HEAD};
-use outboard::{Fd, Tree};
+use outboard::{Fd, HostTree};
 use outboard_error::{reason, warn, Error, ErrorKind, Failure, Hint, Result};
 use places::{mark_value, FoundLog, Subject, UndoLogFile, UndoMark, MARK};
 use std::fs::File;
@@ -86,7 +86,7 @@ pub fn check(image: &Path) -> io::Result<()> {
     let FoundLog::Pending(log) = find(image)? else {
         return Ok(());
     };
-    let file = Tree::host().open_fd(image, libc::O_RDONLY, 0)?;
+    let file = HostTree.open_fd(image, libc::O_RDONLY, 0)?;
     match file.lock(false) {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
             Err(wrong(match writer_of(&log) {
@@ -296,7 +296,7 @@ mod tests {
     use std::fs;
 
     fn image_fd(path: &Path) -> Fd {
-        Tree::host().open_fd(path, libc::O_RDWR, 0).unwrap()
+        HostTree.open_fd(path, libc::O_RDWR, 0).unwrap()
     }
 
     fn log_beside(path: &Path) -> PathBuf {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Collects warnings of the kernel for tests: `OUTBOARD_LOG_FILE` names a file for them.
 
-use outboard::{Fd, Level, Tree};
+use outboard::{Fd, HostTree, Level};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ pub fn open() {
     FILE.get_or_init(|| {
         let path = std::env::var_os("OUTBOARD_LOG_FILE").filter(|path| !path.is_empty())?;
         let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NONBLOCK;
-        Tree::host().open_fd(Path::new(&path), flags, 0o666).ok()
+        HostTree.open_fd(Path::new(&path), flags, 0o666).ok()
     });
 }
 

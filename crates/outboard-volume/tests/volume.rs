@@ -259,12 +259,17 @@ fn large_files_are_not_read_at_once() -> Result {
     let work = Work::new();
     let disk = Volume::open_writable(work.ext4("image"), Options::new())?;
     disk.create("/large")?.set_len((1 << 30) + 1)?;
+    // The most that ext4 takes, without a block.
+    disk.create("/largest")?.set_len((1 << 44) - (1 << 12))?;
     let errors = [
+        disk.read("/largest").unwrap_err(),
+        disk.read_to_string("/largest").unwrap_err(),
         disk.read("/large").unwrap_err(),
         disk.read_to_string("/large").unwrap_err(),
         disk.read_at_most("/large", 1 << 30).unwrap_err(),
     ];
     for error in errors {
+        assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge, "{error}");
         let text = error.to_string();
         assert!(text.contains("more than 1073741824 bytes"), "{text}");
     }

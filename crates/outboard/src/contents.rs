@@ -266,6 +266,7 @@ impl WalkEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::HostTree;
     use outboard_sys::errno;
 
     fn scratch(name: &str) -> PathBuf {
@@ -278,7 +279,7 @@ mod tests {
 
     #[test]
     fn whole_files() {
-        let (tree, root) = (Tree::host(), scratch("files"));
+        let (tree, root) = (HostTree.as_tree(), scratch("files"));
         let (file, copy) = (root.join("a"), root.join("b"));
         tree.write(&file, "text").unwrap();
         tree.set_permissions(&file, 0o751).unwrap();
@@ -295,6 +296,10 @@ mod tests {
             .unwrap();
         let error = tree.read(root.join("huge")).unwrap_err();
         assert_eq!(errno(&error), Some(libc::EFBIG), "{error}");
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        // It has no size, and no end.
+        let error = tree.read_at_most("/dev/zero", 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
         let onto_itself = tree.copy(&file, &file).unwrap_err();
         assert_eq!(onto_itself.kind(), io::ErrorKind::InvalidInput);
         assert_eq!(tree.read(&file).unwrap(), b"t");
@@ -305,7 +310,7 @@ mod tests {
 
     #[test]
     fn whole_trees() {
-        let (tree, root) = (Tree::host(), scratch("trees"));
+        let (tree, root) = (HostTree.as_tree(), scratch("trees"));
         let deep = root.join("a/b/c");
         tree.create_dir_all(&deep).unwrap();
         tree.create_dir_all(&deep).unwrap();
@@ -343,7 +348,7 @@ mod tests {
 
     #[test]
     fn directories_are_skipped() {
-        let (tree, root) = (Tree::host(), scratch("skip"));
+        let (tree, root) = (HostTree.as_tree(), scratch("skip"));
         tree.create_dir_all(root.join("a/b")).unwrap();
         tree.create_dir_all(root.join("c")).unwrap();
         let mut files = tree.walk(&root).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A tree of files: that of a mounted image, or the host's. Both take the same calls.
+//! A tree of files: that of a mounted image, or of a directory of the host. Both take the same
+//! calls.
 
 use crate::directory::ReadDir;
 use crate::file::{open_no_fifo, timespec, File, OpenOptions};
@@ -13,16 +14,20 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A tree of files. In that of an image, `/` is the image's root: absolute symbolic links
-/// and `..` stay inside. Every function follows symbolic links except where it says otherwise.
+/// The files of a volume, or of a directory of the host ([`HostTree::directory`]). `/` is the root:
+/// absolute symbolic links and `..` stay inside. Every function follows symbolic links except where
+/// it says otherwise.
+///
+/// [`HostTree::directory`]: crate::HostTree::directory
 #[derive(Debug)]
 pub struct Tree {
     root: Fd,
+    /// Nothing leads out of it. `false`: it is [`HostTree`](crate::HostTree)'s.
     confined: bool,
 }
 
 impl OpenOptions {
-    /// Opens a file of a tree: of a mounted image or of the host. A FIFO or socket of an image is
+    /// Opens a file of a tree. A FIFO or socket of an image is
     /// an error (EOPNOTSUPP): nobody is at its other end.
     pub fn open(&self, tree: &Tree, path: impl AsRef<Path>) -> io::Result<File> {
         self.open_by(|flags, mode| {
@@ -60,18 +65,11 @@ pub(crate) fn ends_in_name(path: &Path) -> bool {
 }
 
 impl Tree {
-    /// The host's files, as this process sees them.
-    pub fn host() -> Self {
+    pub(crate) fn of_host() -> Self {
         Self {
             root: Fd::working_directory(&System::Host),
             confined: false,
         }
-    }
-
-    /// A directory of the host as a tree of its own: absolute symbolic links and `..` stay inside.
-    pub fn of_host_directory(directory: &Path) -> io::Result<Self> {
-        let flags = libc::O_PATH | libc::O_DIRECTORY;
-        Self::host().open_fd(directory, flags, 0).map(Self::below)
     }
 
     pub(crate) fn below(root: Fd) -> Self {

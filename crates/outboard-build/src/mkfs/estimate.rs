@@ -183,6 +183,7 @@ pub fn round_up(size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::HostTree;
     use std::fs;
 
     const ALL: Storing = Storing {
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn sizes_that_no_disk_has_are_too_large() {
-        let root = outboard::Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let root = HostTree.open_fd("/".as_ref(), libc::O_PATH, 0);
         let mut stat = root.unwrap().stat().unwrap();
         stat.st_mode = libc::S_IFREG;
         (stat.st_size, stat.st_blocks) = (i64::MAX, i64::MAX);

@@ -5,7 +5,7 @@
 //! chance. Afterwards debugfs sets the times that mke2fs takes from the host, and the owners and
 //! labels that the user changes. Its script names inodes by number, never by name.
 
-use outboard::Tree;
+use outboard::{HostTree, Tree};
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::tool::{Call, Tool};
@@ -97,12 +97,8 @@ pub fn settle(
     let failed = |error: io::Error| Error::failed("cannot read the new file system", &error);
     let mut inodes = inodes(session, scratch, changes)?;
     // mke2fs does not give the root what the source has.
-    let top = outboard::Fd::stat(
-        &Tree::host()
-            .open_fd(source, libc::O_PATH, 0)
-            .map_err(failed)?,
-    )
-    .map_err(failed)?;
+    let top = outboard::Fd::stat(&HostTree.open_fd(source, libc::O_PATH, 0).map_err(failed)?)
+        .map_err(failed)?;
     if let Some(root) = inodes.first_mut() {
         let (number, label) = (root.number, root.label.take());
         *root = Inode::new(&changes.of_metadata(&top), label);

@@ -2,7 +2,7 @@
 //! The walk through the directory that a file system is made from. It may be deeper than a path may
 //! be long.
 
-use outboard::{System, Tree};
+use outboard::{HostTree, System};
 use outboard_error::format::escaped;
 use outboard_error::{report, Error, ErrorKind, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -64,7 +64,7 @@ pub fn for_each(
     let _ = System::Host.raise_file_limit(DEEPEST);
     let shown = top.as_os_str().as_bytes();
     let place = Place::Host(top.to_path_buf());
-    let named = Named::find(&Tree::host(), &place, true)
+    let named = Named::find(HostTree.as_tree(), &place, true)
         .map_err(|error| Error::failed(format!("cannot use {}", escaped(shown)), &error))?;
     let mut walk = Walk::new(named, shown.to_vec(), interrupt.clone());
     while let Some(step) = walk.next() {

@@ -622,11 +622,11 @@ fn columns(line: &Line, stat: &libc::stat, human_readable: bool) -> Vec<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard::Tree;
+    use outboard::HostTree;
 
     #[test]
     fn totals() {
-        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let root = HostTree.open_fd("/".as_ref(), libc::O_PATH, 0);
         let stat = root.unwrap().stat().unwrap();
         let shown = |blocks: &[i64], human_readable| {
             let mut stats = vec![stat; blocks.len()];

@@ -113,10 +113,11 @@ impl<'a> Total<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::HostTree;
 
     #[test]
     fn claims_of_a_damaged_image() {
-        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let root = HostTree.open_fd("/".as_ref(), libc::O_PATH, 0);
         let mut stat = root.unwrap().stat().unwrap();
         stat.st_mode = libc::S_IFREG;
         let claims = [(100, 8, 100), (1 << 20, 8, 4096), (-1, -1, 0)];

@@ -63,6 +63,7 @@ pub fn find_owner(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::HostTree;
 
     fn time(clamps: bool, seconds: i64) -> i64 {
         let changes = MemberChanges {
@@ -73,7 +74,7 @@ mod tests {
             clamps,
             ..MemberChanges::default()
         };
-        let tree = Tree::host();
+        let tree = HostTree.as_tree();
         let mut stat = *tree.metadata("/").unwrap().stat();
         stat.st_mtime = seconds;
         stat.st_mtime_nsec = 5;
@@ -83,9 +84,9 @@ mod tests {
 
     #[test]
     fn owners() {
-        let (tree, place) = (Tree::host(), Place::Host("/".into()));
+        let (tree, place) = (HostTree.as_tree(), Place::Host("/".into()));
         let find = |user: Option<&str>, group: Option<&str>| {
-            let found = find_owner(user.map(OsStr::new), group.map(OsStr::new), &tree, &place);
+            let found = find_owner(user.map(OsStr::new), group.map(OsStr::new), tree, &place);
             found.map(|owner| (owner.user, owner.group))
         };
         assert_eq!(find(Some("1"), Some("2")), Ok((Some(1), Some(2))));

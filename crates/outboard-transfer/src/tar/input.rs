@@ -9,7 +9,7 @@ use super::selection::Selection;
 use super::stream::{Counted, StopReason, Stream};
 use crate::accounts::Accounts;
 use crate::report::Report;
-use outboard::Tree;
+use outboard::{HostTree, Tree};
 use outboard_error::format::escaped;
 use outboard_error::{warn, Error, ErrorKind, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -244,7 +244,7 @@ pub(crate) fn unpack_into(
     let name = input.name.clone();
     let failed = |error| Error::of_file("cannot write to", operand.to_vec(), &error);
     let root = open_directory(tree, place.path()).map_err(failed)?;
-    let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(&Tree::host()));
+    let accounts = Accounts::read_or_none(tree).or(Accounts::read_or_none(HostTree.as_tree()));
     let (end, last) = std::thread::scope(|scope| {
         let (mut archive, size) = input.archive(scope, interrupt, accounts)?;
         report.expect(size);

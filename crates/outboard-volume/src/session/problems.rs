@@ -9,7 +9,7 @@ use crate::containers::Content;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
-use outboard::{Level, LogRing, Space, Tree};
+use outboard::{HostTree, Level, LogRing, Space};
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -62,7 +62,7 @@ impl Session {
             } else {
                 directory_of(path)
             };
-            let found = Tree::host().open_fd(directory, libc::O_PATH, 0);
+            let found = HostTree.open_fd(directory, libc::O_PATH, 0);
             let Ok(space) = found.and_then(|directory| Space::of(&directory)) else {
                 continue;
             };

@@ -12,7 +12,7 @@
 use super::format::{Head, LogState, Reader};
 use super::wrong;
 use crate::uuid::hash;
-use outboard::{Fd, System, Tree};
+use outboard::{Fd, HostTree, System};
 use outboard_error::{reason, warn, ErrorKind, Failure, Hint};
 use std::ffi::{CStr, OsStr};
 use std::fs::{File, Metadata, OpenOptions};
@@ -207,7 +207,7 @@ impl Subject {
         let path = image.canonicalize()?;
         let found = std::fs::metadata(&path)?;
         let mark = if found.is_file() {
-            Tree::host()
+            HostTree
                 .open_fd(&path, libc::O_RDONLY | libc::O_NONBLOCK, 0)
                 .map_or(UndoMark::Unknown, |file| UndoMark::of(&file))
         } else {
@@ -519,7 +519,7 @@ mod tests {
         put_log(&subject.beside(), head(&subject, LogState::Begun));
         put_log(&log, head(&subject, LogState::Complete));
         assert!(matches!(subject.find_log(), Ok(FoundLog::Pending(_))));
-        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        let image = HostTree.open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();
         assert!(!log.exists() && !subject.beside().exists());
     }
@@ -596,7 +596,7 @@ mod tests {
         put_log(log, &bytes);
         subject.mark = UndoMark::Absent;
         assert!(matches!(subject.find_log(), Ok(FoundLog::Pending(_))));
-        let image = Tree::host().open_fd(&path, libc::O_RDWR, 0).unwrap();
+        let image = HostTree.open_fd(&path, libc::O_RDWR, 0).unwrap();
         super::super::roll_back(&path, &image).unwrap();
         assert!(!log.exists() && fs::read(&path).unwrap()[..513] == [&[2; 512][..], &[1]].concat());
     }

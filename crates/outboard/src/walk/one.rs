@@ -297,11 +297,11 @@ impl Level {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::tree::Tree;
+    use crate::HostTree;
     use std::path::{Path, PathBuf};
 
     pub(in crate::walk) fn start(root: &Path) -> Start {
-        let (directory, name) = Tree::host().open_parent(root).unwrap();
+        let (directory, name) = HostTree.open_parent(root).unwrap();
         Start {
             directory: Arc::new(directory),
             name,
@@ -376,7 +376,7 @@ pub(super) mod tests {
         while let Some(step) = walk.next() {
             match step {
                 Step::Found(entry) if entry.kind == libc::S_IFLNK => {
-                    let (directory, name) = Tree::host().open_parent(root).unwrap();
+                    let (directory, name) = HostTree.open_parent(root).unwrap();
                     walk.enter_other(directory, name);
                 }
                 Step::Opened(OpenDirectory { entry, names, .. }) => {

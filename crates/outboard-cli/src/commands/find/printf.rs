@@ -279,10 +279,10 @@ fn time(stat: &libc::stat, which: u8, part: u8) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard::Tree;
+    use outboard::HostTree;
 
     fn line(format: &str) -> String {
-        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let root = HostTree.open_fd("/".as_ref(), libc::O_PATH, 0);
         let mut stat = root.unwrap().stat().unwrap();
         (stat.st_mode, stat.st_size, stat.st_uid) = (libc::S_IFREG | 0o4755, 12, 1000);
         (stat.st_mtime, stat.st_mtime_nsec) = (1_000_000_000, 5);
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn room_that_no_disk_has() {
-        let root = Tree::host().open_fd("/".as_ref(), libc::O_PATH, 0);
+        let root = HostTree.open_fd("/".as_ref(), libc::O_PATH, 0);
         let mut stat = root.unwrap().stat().unwrap();
         for (blocks, expected) in [(0, 0), (3, 2), (i64::MAX, 1 << 62), (-1, 0)] {
             stat.st_blocks = blocks;

@@ -5,7 +5,7 @@
 //! mount that follows at once waits here for the server before it, and for nobody else who has the
 //! image.
 
-use outboard::{process_end, Fd, Tree};
+use outboard::{process_end, Fd, HostTree};
 use outboard_error::warn;
 use outboard_volume::host_mounts;
 use outboard_volume::servers::{self, MountServer};
@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Waits until an image can be locked as a mount needs it, or somebody has it that is not about to
 /// end.
 pub fn wait(image: &Path, write: bool) {
-    let Ok(file) = Tree::host().open_fd(image, libc::O_RDONLY, 0) else {
+    let Ok(file) = HostTree.open_fd(image, libc::O_RDONLY, 0) else {
         return;
     };
     let start = Instant::now();

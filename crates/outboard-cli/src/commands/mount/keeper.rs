@@ -6,7 +6,7 @@
 //! listens there, and it tells the system's log.
 
 use super::plan::Plan;
-use outboard::{send_fd, signals, Tree};
+use outboard::{send_fd, signals, HostTree};
 use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::crash;
 use outboard_sandbox::interrupt::ending_signals;
@@ -421,7 +421,7 @@ impl Keeper<'_> {
 
 fn flush(directory: &Path) -> io::Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let root = Tree::host().open_fd(directory, flags, 0)?;
+    let root = HostTree.open_fd(directory, flags, 0)?;
     root.sync_file_system()?;
     root.sync()
 }

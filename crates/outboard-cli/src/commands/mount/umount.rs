@@ -2,7 +2,7 @@
 //! `outboard umount`.
 
 use clap::Args;
-use outboard::Tree;
+use outboard::HostTree;
 use outboard_error::{reason, report, Error, ErrorKind, Result};
 use outboard_volume::address::ImageName;
 use outboard_volume::host_mounts::{self, HostMount};
@@ -84,7 +84,7 @@ fn has_removed_image(mounted: &HostMount) -> bool {
 /// mounted.
 pub fn write_all(directory: &Path) -> Result<()> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-    let synced = Tree::host().open_fd(directory, flags, 0).and_then(|root| {
+    let synced = HostTree.open_fd(directory, flags, 0).and_then(|root| {
         root.sync_file_system()?;
         root.sync()
     });
@@ -121,7 +121,7 @@ pub fn write_all(directory: &Path) -> Result<()> {
 /// Waits until the server has let go of the image.
 fn wait(source: &OsStr) -> Result<()> {
     let image = ImageName::find(source);
-    let Ok(file) = Tree::host().open_fd(&image.file, libc::O_RDONLY, 0) else {
+    let Ok(file) = HostTree.open_fd(&image.file, libc::O_RDONLY, 0) else {
         return Ok(());
     };
     let start = Instant::now();
