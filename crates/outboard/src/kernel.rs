@@ -87,9 +87,9 @@ impl Builder {
         self
     }
 
-    /// A panic ends this kernel, not the process: its calls fail with [`KernelError::Panicked`] from
-    /// then on. Threads that are in a call stay there for ever. The kernel keeps its memory, the
-    /// locks of its disks, and its place among those that a process can have.
+    /// A panic ends this kernel, not the process: its calls fail with [`KernelError::Panicked`]
+    /// from then on. Threads that are in a call stay there for ever. The kernel keeps its memory,
+    /// the locks of its disks, and its place among those that a process can have.
     pub fn contain_panic(mut self) -> Self {
         self.config.contain_panic = true;
         self
@@ -301,9 +301,9 @@ impl Kernel {
     }
 
     /// Unmounts everything, writes everything to the disks and stops. Later calls to this kernel
-    /// fail with [`KernelError::Halted`], in every thread. `EBUSY`: something could not be unmounted
-    /// (it was synced); `EIO`: something could not be written; [`KernelError`]: there is no kernel
-    /// to halt.
+    /// fail with [`KernelError::Halted`], in every thread. `EBUSY`: something could not be
+    /// unmounted (it was synced); `EIO`: something could not be written; [`KernelError`]: there is
+    /// no kernel to halt.
     pub fn halt(self) -> io::Result<()> {
         self.instance().halt()
     }
