@@ -28,7 +28,7 @@ ALLOWED = {
 CALLS = {
     "outboard-build/src/fsck.rs",
     "outboard-build/src/mkfs/makers.rs",
-    "outboard-build/src/mkfs/making.rs",
+    "outboard-build/src/mkfs/recipe.rs",
     "outboard-build/src/sfdisk.rs",
 }
 

@@ -113,7 +113,7 @@ def test_add_and_delete(work):
     assert [entry["number"] for entry in document(good("part", image, "list",
                                                        "--json"))["table"]["partitions"]] == [1, 4]
     bad("part", image, "delete", "3", mentions=["no partition 3"])
-    bad("part", image, "add", "linux:9G", mentions=["sfdisk"])
+    bad("part", image, "add", "linux:9G", mentions=["9.0 GiB", "room for"])
     verify(image)
 
 
@@ -125,9 +125,27 @@ def test_part_refuses(work):
     bad("--ro", "part", image, "delete", "1", mentions=["--ro"])
     assert open(image, "rb").read(1 << 20) == before
     bad("part", f"{work}/new", "create", "linux:rest", code=2, mentions=["--size"])
-    bad("part", f"{work}/new", "create", "--size", "8M", "linux:100M", mentions=["sfdisk"])
+    bad("part", f"{work}/new", "create", "--size", "8M", "linux:rest", "swap:1M", code=2,
+        mentions=["last partition"])
     assert os.listdir(work) == ["disk.img"], "what failed left something behind"
     good("part", image, "create", "--force", "esp:10M", "linux:rest")
+    verify(image)
+
+
+@pytest.mark.parametrize("kind", ["gpt", "mbr"])
+def test_partitions_without_room_are_refused(work, kind):
+    """sfdisk makes a partition of no sectors of one that has no room in an MBR."""
+    create = ("part", f"{work}/new", "create", "--table", kind, "--size", "8M")
+    bad(*create, "linux:100M", mentions=["new", "100.0 MiB", "room for"])
+    bad(*create, "linux:4M", "swap:4M", mentions=["new", "8.0 MiB", "room for"])
+    assert not os.listdir(work)
+    image = disk(work, "linux:4M", size="8M", kind=kind)
+    bad("part", image, "create", "--force", "--table", kind, "linux:8M", mentions=["room for"])
+    bad("part", image, "add", "linux:4M", mentions=["room for"])
+    assert len(table(image)["partitions"]) == 1
+    verify(image)
+    good("part", image, "add", "linux:rest")
+    assert len(table(image)["partitions"]) == 2
     verify(image)
 
 

@@ -5,8 +5,9 @@
 //! our kernel fills what they have made. A result takes the place of the image, or of a part of it,
 //! only when it is complete.
 
-// `mkfs` makes file systems, `part` partition tables, by the distribution's sfdisk (`sfdisk`).
-// `fsck` checks a file system, `resize` changes its size with that of what holds it.
+// `plan` has as a value what is to be made. `mkfs` makes file systems, `part` partition tables, by
+// the distribution's sfdisk (`sfdisk`). `fsck` checks a file system, `resize` changes its size with
+// that of what holds it.
 
 #![warn(missing_docs)]
 // The front prints, not the engine.
@@ -14,10 +15,14 @@
 
 #[doc(hidden)]
 pub mod fsck;
-#[doc(hidden)]
-pub mod mkfs;
+mod mkfs;
 #[doc(hidden)]
 pub mod part;
+mod plan;
 #[doc(hidden)]
 pub mod resize;
 mod sfdisk;
+
+pub use mkfs::VolumePlan;
+pub use part::{NewPartition, NewTable, TablePlan};
+pub use plan::DiskPlan;

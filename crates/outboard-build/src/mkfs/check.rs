@@ -3,7 +3,7 @@
 //! there, and have the wanted size. Some tools make less, or nothing, and call that success.
 
 use super::makers::{FileSystemMaker, FillMethod};
-use super::{VolumePlan, Wish};
+use super::volume_plan::{VolumePlan, Wish};
 use outboard_error::format::size as size_text;
 use outboard_error::{warn, Error, Result};
 use outboard_image::{probe, Class, FileSource, Probe};

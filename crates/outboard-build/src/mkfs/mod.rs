@@ -10,97 +10,82 @@ mod check;
 mod estimate;
 mod ext;
 mod fat;
+mod fill;
 mod host_tree;
 mod iso;
 mod losses;
 mod makers;
 mod making;
 mod packed;
+mod recipe;
 mod source;
 mod target;
+mod volume_plan;
 
 use check::{check_inputs, check_made};
-use makers::FileSystemMaker;
 use making::Making;
 use outboard_error::{Error, Result};
-use outboard_transfer::cp::{Copied, OwnerRange};
+use outboard_transfer::cp::Copied;
 use outboard_transfer::report::Report;
 use outboard_volume::address::ImageName;
+use outboard_volume::image_file::FILE_SECTOR;
 use outboard_volume::session::Session;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use target::{find_target, finish, lock_existing};
+use recipe::Recipe;
+pub(crate) use target::not_made;
+use target::{find_target, finish, lock_existing, wish};
+pub use volume_plan::VolumePlan;
 
-/// A file system that is to be made.
-#[derive(Clone, Debug)]
-pub struct VolumePlan {
-    /// Where it is made: a new image, of the format that its name says, or a volume of an image.
-    pub name: ImageName,
-    /// Its type, as in "ext4".
-    pub kind: String,
-    /// The size in bytes; `None`: that of the place, or one that fits the contents.
-    pub size: Option<u64>,
-    /// Choose a size that fits the contents.
-    pub fit: bool,
-    /// The contents: a directory, or a tar archive. `None`: it is empty.
-    pub from: Option<PathBuf>,
-    /// Its label.
-    pub label: Option<String>,
-    /// Its UUID, or the serial number of FAT.
-    pub uuid: Option<String>,
-    /// The same contents make the same image, bit by bit.
-    pub reproducible: bool,
-    /// The owner of all files, as [`Owner`](outboard_transfer::owner::Owner) understands it.
-    pub owner: Option<OsString>,
-    /// Users and groups that get other numbers.
-    pub owner_map: Vec<OwnerRange>,
-    /// A file of SELinux labels, in the form of file_contexts.
-    pub file_contexts: Option<PathBuf>,
-    /// Overwrite a file or file system that exists.
-    pub force: bool,
-    /// Further options of the tool that makes it.
-    pub options: Vec<OsString>,
+/// Refuses what no tool can make, without a look at the host.
+pub(crate) fn check(plan: &VolumePlan) -> Result<()> {
+    // The sectors of the place are not known yet.
+    Recipe::new(plan, FILE_SECTOR).map(drop)
 }
 
-/// The size that is asked for.
-#[derive(Clone, Copy, Debug)]
-enum Wish {
-    Exactly(u64),
-    Fit,
+/// Makes a file system at its place. `new_report`: makes the report of a copy of its contents.
+pub(crate) fn make(
+    plan: &VolumePlan,
+    session: &mut Session,
+    new_report: fn() -> Report,
+) -> Result<()> {
+    make_at(plan, &plan.name, session, new_report)
 }
 
-/// Makes a file system. `new_report`: makes the report of a copy of its contents.
-pub fn make(plan: &VolumePlan, session: &mut Session, new_report: fn() -> Report) -> Result<()> {
-    let maker = FileSystemMaker::find(&plan.kind)?;
-    let name = &plan.name;
-    session.may_write(&name.shown())?;
+/// Makes a file system in this image, which is to become that of the plan: messages are about the
+/// plan's.
+pub(crate) fn make_at(
+    plan: &VolumePlan,
+    place: &ImageName,
+    session: &mut Session,
+    new_report: fn() -> Report,
+) -> Result<()> {
+    session.may_write(&plan.name.shown())?;
     check_inputs(plan, session)?;
     let interrupt = session.catch_interrupts();
     // Kept to the end: nobody moves partitions meanwhile.
-    let lock = lock_existing(session, name)?;
-    let target = find_target(plan, session);
-    let (target, has) = target.map_err(|error| error.about(name.operand()))?;
-    let mut making = Making::new(plan, maker, target.sector(), new_report)?;
-    let wish = making.wish(&target, has)?;
+    let lock = lock_existing(session, place)?;
+    let target = find_target(plan, place, session);
+    let (target, has) = target.map_err(|error| error.about(plan.name.operand()))?;
+    let mut making = Making::new(plan, target.sector(), new_report)?;
+    let wish = wish(plan, &target, has)?;
     making.keep_source(wish, &interrupt)?;
     making.replaced = lock.as_ref().map(|lock| lock.file().raw());
     let scratch = target.scratch()?;
     let private = scratch.path().display().to_string();
     let mut make = || {
         let made = making.make(session, &scratch, wish)?;
-        check_made(session, plan, maker, &scratch, wish)?;
+        check_made(session, plan, making.maker(), &scratch, wish)?;
         interrupt.check()?;
         Ok(made)
     };
     let complete = make().map_err(|error| match error {
-        Error::Interrupted(_) => Error::Interrupted(target.untouched(name)),
+        Error::Interrupted(_) => Error::Interrupted(target.untouched(&plan.name)),
         other => other,
     });
     let made = complete.and_then(|made| {
-        finish(session, scratch, &target, name)?;
+        finish(session, scratch, &target, place)?;
         Ok(made)
     });
-    match made.map_err(|error| error.naming(&private, &name.shown()))? {
+    match made.map_err(|error| error.naming(&private, &plan.name.shown()))? {
         Copied::All => Ok(()),
         // As with a copy: all the rest is there.
         _ => Err(Error::AlreadyReported),

@@ -3,7 +3,7 @@
 
 use super::archive::SourceArchive;
 use super::estimate::{Storing, TreeSize};
-use super::VolumePlan;
+use super::volume_plan::VolumePlan;
 use outboard_error::format::escaped;
 use outboard_error::{Error, Hint, Result};
 use outboard_transfer::tar::input::unpack_reads;

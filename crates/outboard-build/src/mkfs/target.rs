@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where a new file system goes: a file, a part of a raw image, or a device inside of an image.
 
-use super::VolumePlan;
+use super::volume_plan::{VolumePlan, Wish};
+use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
@@ -37,6 +38,11 @@ pub(super) enum ImageTarget {
     },
 }
 
+/// The state that a signal leaves of a new image. `shown`: its name.
+pub(crate) fn not_made(shown: &str) -> String {
+    format!("interrupted: {shown} was not made, and nothing is left of it")
+}
+
 impl ImageTarget {
     fn path(&self) -> &Path {
         match self {
@@ -48,9 +54,7 @@ impl ImageTarget {
     pub(super) fn untouched(&self, name: &ImageName) -> String {
         let shown = name.shown();
         match self {
-            Self::File { replace: false, .. } => {
-                format!("interrupted: {shown} was not made, and nothing is left of it")
-            }
+            Self::File { replace: false, .. } => not_made(&shown),
             _ => format!("interrupted: {shown} was not changed"),
         }
     }
@@ -75,6 +79,40 @@ impl ImageTarget {
     }
 }
 
+/// The size to make. `has`: that of an image which is replaced.
+pub(super) fn wish(plan: &VolumePlan, target: &ImageTarget, has: Option<u64>) -> Result<Wish> {
+    let shown = || plan.name.shown();
+    let room = match target {
+        ImageTarget::Range { range, .. } => range.size,
+        ImageTarget::Device { size, .. } => *size,
+        ImageTarget::File { .. } => return wish_of_file(plan, has),
+    };
+    match plan.size {
+        _ if plan.fit => Err(Error::Usage(format!(
+            "{}: it has its size, so {}",
+            shown(),
+            Hint::NoFit
+        ))),
+        Some(size) if size > room => Err(Error::known(
+            ErrorKind::NoSpace,
+            format!("{} has only {}", shown(), size_text(room)),
+        )),
+        size => Ok(Wish::Exactly(size.unwrap_or(room))),
+    }
+}
+
+fn wish_of_file(plan: &VolumePlan, has: Option<u64>) -> Result<Wish> {
+    match (plan.size, has) {
+        (Some(size), _) => Ok(Wish::Exactly(size)),
+        (None, Some(size)) if !plan.fit && plan.from.is_none() => Ok(Wish::Exactly(size)),
+        (None, _) if plan.from.is_some() => Ok(Wish::Fit),
+        _ => Err(Error::Usage(format!(
+            "say how large the image is to be{}",
+            Hint::NewSize
+        ))),
+    }
+}
+
 /// Locks an image that exists.
 pub(super) fn lock_existing(session: &Session, name: &ImageName) -> Result<Option<ImageLock>> {
     if !name.file.exists() {
@@ -87,9 +125,9 @@ pub(super) fn lock_existing(session: &Session, name: &ImageName) -> Result<Optio
 /// The kind of image to make, and the size of an existing one.
 pub(super) fn find_target(
     plan: &VolumePlan,
+    name: &ImageName,
     session: &mut Session,
 ) -> Result<(ImageTarget, Option<u64>)> {
-    let name = &plan.name;
     let shown = name.shown();
     let path = name.file.clone();
     let found = match path.symlink_metadata() {
@@ -112,7 +150,7 @@ pub(super) fn find_target(
     let inside = |image: &Image| session.is_inside_layers(image, name);
     let is_inside = matches!(&image, Ok(Some(image)) if inside(image));
     if name.partition.is_none() && name.volume.is_none() && found.is_file() && !is_inside {
-        return replaced(plan, session, format, found.size());
+        return replaced(plan, name, session, format, found.size());
     }
     let (target, size, old) = match image? {
         Some(image) if !is_inside => {
@@ -158,11 +196,11 @@ fn exists(shown: &str, what: &str) -> Error {
 /// A whole file that is there already, of which a new one takes the place. It keeps the format.
 fn replaced(
     plan: &VolumePlan,
+    name: &ImageName,
     session: &mut Session,
     format: Option<&str>,
     length: u64,
 ) -> Result<(ImageTarget, Option<u64>)> {
-    let name = &plan.name;
     let shown = name.shown();
     if !plan.force {
         return Err(exists(&shown, "the file exists already"));
@@ -217,5 +255,49 @@ pub(super) fn finish(
             })
         }
         ImageTarget::Device { path, .. } => write_to(session, &scratch, name, path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(size: Option<u64>, fit: bool, from: bool) -> VolumePlan {
+        VolumePlan {
+            size,
+            fit,
+            from: from.then(|| "tree".into()),
+            ..VolumePlan::new(ImageName::new("a.img", Some(1)), "ext4")
+        }
+    }
+
+    #[test]
+    fn a_volume_has_its_size() {
+        let target = ImageTarget::Device {
+            path: "a.img".into(),
+            size: 1000,
+            sector: 512,
+        };
+        let wish = |size, fit| wish(&plan(size, fit, true), &target, Some(1000));
+        assert_eq!(wish(None, false), Ok(Wish::Exactly(1000)));
+        assert_eq!(wish(Some(999), false), Ok(Wish::Exactly(999)));
+        let larger = wish(Some(1001), false).unwrap_err();
+        assert_eq!(larger.kind(), ErrorKind::NoSpace);
+        assert_eq!(wish(None, true).unwrap_err().kind(), ErrorKind::Usage);
+    }
+
+    #[test]
+    fn a_file_gets_a_size() {
+        let target = ImageTarget::File {
+            path: "a.img".into(),
+            replace: true,
+            format: NewFormat::Raw,
+        };
+        let wish = |size, fit, from, has| wish(&plan(size, fit, from), &target, has);
+        assert_eq!(wish(Some(5), false, true, Some(9)), Ok(Wish::Exactly(5)));
+        assert_eq!(wish(None, false, false, Some(9)), Ok(Wish::Exactly(9)));
+        assert_eq!(wish(None, false, true, Some(9)), Ok(Wish::Fit));
+        assert_eq!(wish(None, true, true, None), Ok(Wish::Fit));
+        assert!(wish(None, false, false, None).is_err());
     }
 }

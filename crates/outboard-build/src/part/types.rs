@@ -109,6 +109,12 @@ pub fn names() -> String {
     names.join(", ")
 }
 
+/// Whether a type of an MBR is that of a partition with others in it.
+pub fn is_extended(text: &str) -> bool {
+    let number = find(text, false);
+    matches!(number.as_deref(), Some("5" | "f" | "85"))
+}
+
 /// Digits with dashes where a UUID has them.
 pub fn is_uuid(text: &str) -> bool {
     text.len() == 36

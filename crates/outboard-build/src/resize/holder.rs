@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What holds a file system, and limits its size: the image's file, a partition, or a layer.
 
-use crate::sfdisk;
+use crate::sfdisk::{self, MEGABYTE};
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -11,8 +11,6 @@ use outboard_volume::image::Image;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::tool_volume::{on_disk, ToolVolume};
 use std::path::Path;
-
-const MEGABYTE: u64 = 1 << 20;
 
 /// The place of a file system.
 pub(super) enum Holder {

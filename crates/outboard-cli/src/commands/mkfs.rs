@@ -3,7 +3,7 @@
 
 use crate::commands::{check_file_name, progress};
 use clap::Args;
-use outboard_build::mkfs::{make, VolumePlan};
+use outboard_build::{DiskPlan, VolumePlan};
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::cp;
@@ -116,5 +116,5 @@ fn check_source(path: &Path) -> Result<()> {
 
 pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     options.from.as_deref().map_or(Ok(()), check_source)?;
-    make(&options.plan(), session, progress::report)
+    DiskPlan::of_volume(options.plan()).run(session, progress::report)
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard part`: partition tables.
 
-use crate::commands::{reads_images, runs_programs};
+use crate::commands::{progress, reads_images, runs_programs};
 use crate::format;
 use crate::output::{Output, Print};
 use crate::record::Bytes;
 use clap::{Args, Subcommand, ValueEnum};
-use outboard_build::part::{add, create, delete, no_table, NewPartition, TablePlan};
+use outboard_build::part::no_table;
+use outboard_build::{DiskPlan, NewPartition, NewTable, TablePlan};
 use outboard_error::format::size as size_text;
 use outboard_error::size::parse_size;
 use outboard_error::Result;
@@ -104,8 +105,8 @@ pub enum PartitionKind {
 }
 
 impl Create {
-    fn plan(&self) -> TablePlan {
-        TablePlan {
+    fn new_table(&self) -> NewTable {
+        NewTable {
             kind: match self.table {
                 PartitionKind::Gpt => TableKind::Gpt,
                 PartitionKind::Mbr => TableKind::Mbr,
@@ -120,12 +121,13 @@ impl Create {
 
 pub fn run(options: &PartArgs, session: &mut Session, output: &mut Output) -> Result<()> {
     let path = Path::new(&options.image);
-    match &options.action {
-        PartAction::List => list(path, session, output),
-        PartAction::Create(options) => create(session, path, &options.plan()),
-        PartAction::Add(options) => add(session, path, &options.partitions),
-        PartAction::Delete(options) => delete(session, path, &options.numbers),
-    }
+    let change = match &options.action {
+        PartAction::List => return list(path, session, output),
+        PartAction::Create(options) => TablePlan::Create(options.new_table()),
+        PartAction::Add(options) => TablePlan::Add(options.partitions.clone()),
+        PartAction::Delete(options) => TablePlan::Delete(options.numbers.clone()),
+    };
+    DiskPlan::of_table(path, change).run(session, progress::report)
 }
 
 fn list(path: &Path, session: &mut Session, output: &mut Output) -> Result<()> {
