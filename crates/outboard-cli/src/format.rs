@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Formats sizes, modes, times, names and tables as commands print them.
 
-use outboard_error::format::escaped;
+pub use outboard_transfer::mode::mode_letters as mode;
 use outboard_transfer::moment::utc;
+pub use outboard_transfer::operand::shown_name as name;
 
 /// "4.0K" in the way of `du -h`: rounded up, with one decimal below ten.
 pub fn brief_size(bytes: u64) -> String {
@@ -19,37 +20,6 @@ pub fn brief_size(bytes: u64) -> String {
         (_, true) => format!("{whole}{}", UNITS[exponent - 1]),
         _ => format!("1.0{}", UNITS[exponent]),
     }
-}
-
-/// "drwxr-xr-x".
-pub fn mode(mode: u32) -> String {
-    let kind = match mode & libc::S_IFMT {
-        libc::S_IFDIR => 'd',
-        libc::S_IFLNK => 'l',
-        libc::S_IFBLK => 'b',
-        libc::S_IFCHR => 'c',
-        libc::S_IFIFO => 'p',
-        libc::S_IFSOCK => 's',
-        libc::S_IFREG => '-',
-        _ => '?',
-    };
-    let mut text = String::from(kind);
-    for (shift, special, set, unset) in [
-        (6, libc::S_ISUID, 's', 'S'),
-        (3, libc::S_ISGID, 's', 'S'),
-        (0, libc::S_ISVTX, 't', 'T'),
-    ] {
-        let bits = mode >> shift;
-        text.push(if bits & 4 != 0 { 'r' } else { '-' });
-        text.push(if bits & 2 != 0 { 'w' } else { '-' });
-        text.push(match (mode & special != 0, bits & 1 != 0) {
-            (false, false) => '-',
-            (false, true) => 'x',
-            (true, true) => set,
-            (true, false) => unset,
-        });
-    }
-    text
 }
 
 /// The kind of a file in words, as `stat` prints it.
@@ -78,15 +48,6 @@ pub fn moment(seconds: i64, nanoseconds: i64) -> String {
     let (year, time) = utc(seconds);
     let time = time.strftime("%m-%d %H:%M:%S");
     format!("{year:04}-{time}.{nanoseconds:09} +0000")
-}
-
-/// A name as it is; for a terminal with escapes for bytes that could confuse it.
-pub fn name(name: &[u8], terminal: bool) -> Vec<u8> {
-    if terminal {
-        escaped(name).into_bytes()
-    } else {
-        name.to_vec()
-    }
 }
 
 /// Formats rows as a table, with `gap` between columns; columns in `right` are right-aligned.
@@ -136,15 +97,6 @@ mod tests {
     }
 
     #[test]
-    fn modes() {
-        assert_eq!(mode(0o100644), "-rw-r--r--");
-        assert_eq!(mode(0o041777), "drwxrwxrwt");
-        assert_eq!(mode(0o104755), "-rwsr-xr-x");
-        assert_eq!(mode(0o102644), "-rw-r-Sr--");
-        assert_eq!(mode(0o120777), "lrwxrwxrwx");
-    }
-
-    #[test]
     fn times() {
         assert_eq!(moment(0, 5), "1970-01-01 00:00:00.000000005 +0000");
         assert_eq!(minute(951_782_399), "2000-02-28 23:59");
@@ -156,15 +108,6 @@ mod tests {
         assert_eq!(minute(253_402_300_800), "10000-01-01 00:00");
         assert_eq!(minute(i64::MAX), "292277026596-12-04 15:30");
         assert_eq!(minute(i64::MIN), "-292277022657-01-27 08:29");
-    }
-
-    #[test]
-    fn names() {
-        assert_eq!(name(b"a\x1b\xffb", false), b"a\x1b\xffb");
-        assert_eq!(
-            name(b"a\x1b\xff\xc3\xa9", true),
-            "a\\u{1b}\\xff\u{e9}".as_bytes()
-        );
     }
 
     #[test]

@@ -4,8 +4,9 @@
 // `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all
 // attributes that the destination can have, and report what they could not keep (`report`). `walk`
 // goes through a tree for commands that visit one file at a time; `cp::walk` and `tar::tree` say
-// why they do not use it. The other modules understand what users write and what files have:
-// owners, modes, times, access lists, labels.
+// why they do not use it. `diff` compares trees, `find` has the language of searches. The other
+// modules understand what users write and what files have: owners, modes, times, access lists,
+// labels.
 
 #![warn(missing_docs)]
 // The front prints, not the engine.
@@ -22,8 +23,12 @@ pub mod claimed_size;
 #[doc(hidden)]
 pub mod cp;
 #[doc(hidden)]
+pub mod diff;
+#[doc(hidden)]
 pub mod exclusion;
 mod file_state;
+#[doc(hidden)]
+pub mod find;
 #[doc(hidden)]
 pub mod glob;
 #[doc(hidden)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Changes of permissions in the syntax of chmod: "644", "u+rwX,go-w".
+//! Changes of permissions in the syntax of chmod: "644", "u+rwX,go-w"; modes as letters.
 
 use libc::{S_ISGID, S_ISUID, S_ISVTX};
 
@@ -155,6 +155,37 @@ impl Step {
     }
 }
 
+/// A mode as in "drwxr-xr-x".
+pub fn mode_letters(mode: u32) -> String {
+    let kind = match mode & libc::S_IFMT {
+        libc::S_IFDIR => 'd',
+        libc::S_IFLNK => 'l',
+        libc::S_IFBLK => 'b',
+        libc::S_IFCHR => 'c',
+        libc::S_IFIFO => 'p',
+        libc::S_IFSOCK => 's',
+        libc::S_IFREG => '-',
+        _ => '?',
+    };
+    let mut text = String::from(kind);
+    for (shift, special, set, unset) in [
+        (6, libc::S_ISUID, 's', 'S'),
+        (3, libc::S_ISGID, 's', 'S'),
+        (0, libc::S_ISVTX, 't', 'T'),
+    ] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (mode & special != 0, bits & 1 != 0) {
+            (false, false) => '-',
+            (false, true) => 'x',
+            (true, true) => set,
+            (true, false) => unset,
+        });
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,5 +225,14 @@ mod tests {
         for bad in ["", "8", "77777", "u", "z+r", "u+q", "u+ug", "+r,", "rw"] {
             assert!(ModeChange::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn letters_of_modes() {
+        assert_eq!(mode_letters(0o100644), "-rw-r--r--");
+        assert_eq!(mode_letters(0o041777), "drwxrwxrwt");
+        assert_eq!(mode_letters(0o104755), "-rwsr-xr-x");
+        assert_eq!(mode_letters(0o102644), "-rw-r-Sr--");
+        assert_eq!(mode_letters(0o120777), "lrwxrwxrwx");
     }
 }

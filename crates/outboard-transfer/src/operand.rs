@@ -4,6 +4,7 @@
 
 pub use outboard::walk::ITSELF;
 use outboard::{Fd, Tree};
+use outboard_error::format::escaped;
 use outboard_volume::address::Place;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -126,6 +127,15 @@ pub fn base_name(path: &[u8]) -> &[u8] {
     &path[start..end]
 }
 
+/// A name as it is; for a terminal with escapes for bytes that could confuse it.
+pub fn shown_name(name: &[u8], terminal: bool) -> Vec<u8> {
+    if terminal {
+        escaped(name).into_bytes()
+    } else {
+        name.to_vec()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,5 +151,14 @@ mod tests {
         ] {
             assert_eq!(base_name(path.as_bytes()), name.as_bytes(), "{path}");
         }
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(shown_name(b"a\x1b\xffb", false), b"a\x1b\xffb");
+        assert_eq!(
+            shown_name(b"a\x1b\xff\xc3\xa9", true),
+            "a\\u{1b}\\xff\u{e9}".as_bytes()
+        );
     }
 }

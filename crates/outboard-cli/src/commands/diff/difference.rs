@@ -1,121 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A difference between two trees, as text and as JSON.
 
-use super::side::Side;
 use crate::commands::getfattr::encode;
 use crate::format::{self, name};
 use crate::output::{Output, Print};
 use crate::record::{kind, nanoseconds, Bytes, DeviceNumber};
 use outboard_error::format::escaped;
 use outboard_error::Result;
+use outboard_transfer::diff::{ComparedValue, Difference, Side, What};
 use serde::{Serialize, Serializer};
 
-/// Something of a file that can differ.
-#[derive(Debug, PartialEq, Eq)]
-pub enum ComparedValue {
-    Type(u32),
-    Mode(u32),
-    Owner { user: u32, group: u32 },
-    Modified { seconds: i64, part: i64 },
-    Size(i64),
-    Device(u64),
-    Target(Vec<u8>),
-}
-
-impl ComparedValue {
-    fn what(&self) -> &'static str {
-        match self {
-            ComparedValue::Type(_) => "type",
-            ComparedValue::Mode(_) => "mode",
-            ComparedValue::Owner { .. } => "owner",
-            ComparedValue::Modified { .. } => "modified",
-            ComparedValue::Size(_) => "size",
-            ComparedValue::Device(_) => "device",
-            ComparedValue::Target(_) => "target",
+fn shown(value: &ComparedValue) -> String {
+    match value {
+        ComparedValue::Type(mode) => format::kind(*mode, 1).to_owned(),
+        ComparedValue::Mode(mode) => format!("{mode:04o}"),
+        ComparedValue::Owner { user, group } => format!("{user}:{group}"),
+        ComparedValue::Modified { seconds, part } => format::moment(*seconds, *part),
+        ComparedValue::Size(size) => size.to_string(),
+        ComparedValue::Device(number) => {
+            format!("{},{}", libc::major(*number), libc::minor(*number))
         }
-    }
-
-    fn shown(&self) -> String {
-        match self {
-            ComparedValue::Type(mode) => format::kind(*mode, 1).to_owned(),
-            ComparedValue::Mode(mode) => format!("{mode:04o}"),
-            ComparedValue::Owner { user, group } => format!("{user}:{group}"),
-            ComparedValue::Modified { seconds, part } => format::moment(*seconds, *part),
-            ComparedValue::Size(size) => size.to_string(),
-            ComparedValue::Device(number) => {
-                format!("{},{}", libc::major(*number), libc::minor(*number))
-            }
-            ComparedValue::Target(target) => format!("\"{}\"", escaped(target)),
-        }
-    }
-
-    /// As JSON, unless it is bytes.
-    fn plain(&self) -> Option<Plain> {
-        Some(match self {
-            ComparedValue::Type(mode) => Plain::Word(kind(*mode)),
-            ComparedValue::Mode(mode) => Plain::Number((*mode).into()),
-            ComparedValue::Owner { user, group } => Plain::Owner {
-                uid: *user,
-                gid: *group,
-            },
-            ComparedValue::Modified { seconds, part } => {
-                Plain::Number(nanoseconds(*seconds, *part))
-            }
-            ComparedValue::Size(size) => Plain::Number((*size).into()),
-            ComparedValue::Device(number) => Plain::Device(DeviceNumber::new(*number)),
-            ComparedValue::Target(_) => return None,
-        })
-    }
-
-    fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            ComparedValue::Target(target) => Some(target),
-            _ => None,
-        }
+        ComparedValue::Target(target) => format!("\"{}\"", escaped(target)),
     }
 }
 
-/// How a pair of files differs.
-#[derive(Debug)]
-pub enum What {
-    /// Only this tree has the file: 0, 1.
-    OnlyIn(usize),
-    /// The contents are the same before this offset.
-    Contents(u64),
-    Values([ComparedValue; 2]),
-    /// An extended attribute. `None`: the file does not have it.
-    Attribute {
-        name: Vec<u8>,
-        values: [Option<Vec<u8>>; 2],
-    },
+/// As JSON, unless it is bytes.
+fn plain(value: &ComparedValue) -> Option<Plain> {
+    Some(match value {
+        ComparedValue::Type(mode) => Plain::Word(kind(*mode)),
+        ComparedValue::Mode(mode) => Plain::Number((*mode).into()),
+        ComparedValue::Owner { user, group } => Plain::Owner {
+            uid: *user,
+            gid: *group,
+        },
+        ComparedValue::Modified { seconds, part } => Plain::Number(nanoseconds(*seconds, *part)),
+        ComparedValue::Size(size) => Plain::Number((*size).into()),
+        ComparedValue::Device(number) => Plain::Device(DeviceNumber::new(*number)),
+        ComparedValue::Target(_) => return None,
+    })
 }
 
-/// A difference of two files with the same path.
-#[derive(Debug)]
-pub struct Difference {
-    /// Relative to the two trees; empty: they themselves.
-    pub path: Vec<u8>,
-    pub what: What,
-}
-
-impl Difference {
-    /// The difference in words. Differences of one file are printed in the order of this text.
-    pub fn words(&self) -> String {
-        match &self.what {
-            What::OnlyIn(_) => "missing".to_owned(),
-            What::Contents(offset) => format!("contents differ from byte {}", offset + 1),
-            What::Values([left, _]) => left.what().to_owned(),
-            What::Attribute { name, .. } => format!("xattr {}", escaped(name)),
-        }
+fn bytes_of(value: &ComparedValue) -> Option<&[u8]> {
+    match value {
+        ComparedValue::Target(target) => Some(target),
+        _ => None,
     }
+}
 
-    /// The two values, if there are any to show.
-    fn values(&self) -> Option<[String; 2]> {
-        match &self.what {
-            What::OnlyIn(_) | What::Contents(_) => None,
-            What::Values(values) => Some(values.each_ref().map(ComparedValue::shown)),
-            What::Attribute { values, .. } => Some(values.each_ref().map(attribute)),
-        }
+/// The two values, if there are any to show.
+fn values(difference: &Difference) -> Option<[String; 2]> {
+    match &difference.what {
+        What::OnlyIn(_) | What::Contents(_) => None,
+        What::Values(values) => Some(values.each_ref().map(shown)),
+        What::Attribute { values, .. } => Some(values.each_ref().map(attribute)),
     }
 }
 
@@ -185,10 +122,10 @@ impl<'a> DifferenceRecord<'a> {
             },
             What::Values([left, right]) => Self {
                 what: left.what(),
-                left: left.plain(),
-                left_bytes: bytes("left", left.bytes()),
-                right: right.plain(),
-                right_bytes: bytes("right", right.bytes()),
+                left: plain(left),
+                left_bytes: bytes("left", bytes_of(left)),
+                right: plain(right),
+                right_bytes: bytes("right", bytes_of(right)),
                 ..empty
             },
             What::Attribute { name, values } => Self {
@@ -228,7 +165,7 @@ impl Print for Line<'_> {
         };
         let mut line = name(path, terminal);
         line.extend(format!(": {}", self.difference.words()).bytes());
-        if let Some([left, right]) = self.difference.values() {
+        if let Some([left, right]) = values(self.difference) {
             line.extend(format!(": {left} and {right}").bytes());
         }
         output.line(line)

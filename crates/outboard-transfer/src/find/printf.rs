@@ -2,9 +2,10 @@
 //! The format of `-printf`, as GNU find has it. Owners are numbers, and times UTC, as everywhere in
 //! this program.
 
-use crate::format;
+use crate::mode::mode_letters;
+use crate::moment::utc;
+use crate::operand::shown_name;
 use outboard_error::format::escaped;
-use outboard_transfer::moment::utc;
 use std::ffi::CString;
 
 /// Columns that a field may have.
@@ -204,7 +205,7 @@ pub fn kilobytes(stat: &libc::stat) -> u64 {
 }
 
 fn value(facts: &Facts, letter: u8) -> Vec<u8> {
-    let name = |bytes: &[u8]| format::name(bytes, facts.terminal);
+    let name = |bytes: &[u8]| shown_name(bytes, facts.terminal);
     let (stat, path) = (&facts.stat, facts.path);
     let text = match letter {
         b'p' => return name(path),
@@ -224,7 +225,7 @@ fn value(facts: &Facts, letter: u8) -> Vec<u8> {
         b'b' => stat.st_blocks.to_string(),
         b'k' => kilobytes(stat).to_string(),
         b'm' => format!("{:o}", stat.st_mode & 0o7777),
-        b'M' => format::mode(stat.st_mode),
+        b'M' => mode_letters(stat.st_mode),
         b'n' => stat.st_nlink.to_string(),
         b'i' => stat.st_ino.to_string(),
         b'D' => stat.st_dev.to_string(),

@@ -2,8 +2,8 @@
 //! The parts of find's expression: tests and actions, and which facts of a file they need.
 
 use super::printf::PrintfFormat;
+use crate::glob::Pattern;
 use outboard_error::Result;
-use outboard_transfer::glob::Pattern;
 use outboard_volume::address::Place;
 
 /// A file as the expression sees it.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Goes through two trees side by side, and compares files that have the same path.
 
-use super::comparison::{is_excluded, Comparison, Ignored};
+use super::comparison::Comparison;
 use super::contents::{same_contents, CompareBuffers, FilePair};
 use super::difference::{ComparedValue, Difference, What};
+use crate::cp::queue::Queue;
+use crate::operand::base_name;
+use crate::other_forms;
 use outboard::walk::{Entry, PairStep, PairWalk};
 use outboard::{explained, PathFd};
 use outboard_error::format::escaped;
 use outboard_error::reason;
-use outboard_transfer::cp::queue::Queue;
-use outboard_transfer::operand::base_name;
-use outboard_transfer::other_forms;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
@@ -26,7 +26,7 @@ struct Comparer<'a> {
 }
 
 /// Compares everything, contents with so many threads.
-pub fn run(comparison: &Comparison, threads: u32) {
+pub(super) fn run(comparison: &Comparison, threads: u32) {
     let queue = Queue::new(WAITING);
     std::thread::scope(|scope| {
         for _ in 0..threads.max(1) {
@@ -67,7 +67,7 @@ impl Comparer<'_> {
         let Some(starts) = both(comparison, b"", |index| comparison.sides[index].start()) else {
             return;
         };
-        let excluded = |path: &[u8]| is_excluded(comparison.options, base_name(path));
+        let excluded = |path: &[u8]| comparison.options.excludes(base_name(path));
         let mut walk = PairWalk::new(starts, comparison.interrupt.clone());
         while let Some(step) = walk.next() {
             match step {
@@ -130,7 +130,7 @@ impl Comparer<'_> {
             return false;
         }
         self.metadata(path, left, right, types[0]);
-        if !comparison.options.ignore.contains(&Ignored::Xattrs) {
+        if comparison.options.xattrs {
             self.attributes(path, [&files[0].1, &files[1].1]);
         }
         match types[0] {
@@ -174,12 +174,12 @@ impl Comparer<'_> {
         let options = self.comparison.options;
         let stats = [left, right];
         // The mode of a symbolic link means nothing.
-        if kind != libc::S_IFLNK && !options.ignore.contains(&Ignored::Modes) {
+        if kind != libc::S_IFLNK && options.modes {
             self.compare(path, stats, |stat| {
                 ComparedValue::Mode(stat.st_mode & 0o7777)
             });
         }
-        if !options.ignore.contains(&Ignored::Owners) {
+        if options.owners {
             self.compare(path, stats, |stat| ComparedValue::Owner {
                 user: stat.st_uid,
                 group: stat.st_gid,

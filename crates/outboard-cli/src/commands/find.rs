@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard find`: walks ([`outboard_transfer::walk`]) and evaluates an expression
-//! ([`expression`]) that is written as for GNU find ([`parser`]).
+//! ([`outboard_transfer::find`]).
 
-mod expression;
-mod parser;
-mod printf;
-
-use crate::commands::operands::find_trees;
-use crate::commands::uses_images;
+use crate::commands::operands::{find_trees, tree_place};
+use crate::commands::{image_place, uses_images};
 use crate::format;
 use crate::output::Output;
 use crate::record;
 use clap::Args;
-use expression::{ExaminedFile, Expression, FindAction, Test};
 use outboard::ReadDir;
 use outboard_error::{Error, Failures, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use outboard_transfer::accounts::Accounts;
+use outboard_transfer::find::{
+    kilobytes, modified, operand_count, parse, ExaminedFile, Expression, Facts, FindAction,
+    Options, Parsed, Test,
+};
 use outboard_transfer::operand::{base_name, is_directory, is_link, Named};
 use outboard_transfer::owner::Owner;
 use outboard_transfer::walk::{Entry, EntryText, Step, Walk};
 use outboard_volume::address::Place;
 use outboard_volume::session::{Session, TreeId};
-use parser::{Options, Parsed};
-use printf::{kilobytes, Facts};
 use std::ffi::{CString, OsString};
 use std::io;
 use std::time::SystemTime;
@@ -62,7 +59,7 @@ pub struct FindArgs {
 
 impl FindArgs {
     pub fn host_access(&self) -> HostAccess {
-        let (operands, expression) = self.words.split_at(parser::operand_count(&self.words));
+        let (operands, expression) = self.words.split_at(operand_count(&self.words));
         let is_place = |word: &&OsString| matches!(Place::find(word), Place::Image(..));
         let places = operands.iter().chain(expression.iter().filter(is_place));
         uses_images(places, self.deletes())
@@ -78,7 +75,9 @@ pub fn run(options: &FindArgs, session: &mut Session, output: &mut Output) -> Re
         operands,
         options: limits,
         mut expression,
-    } = parser::parse(&options.words)?;
+    } = parse(&options.words, image_place)?;
+    let mut starts = operands.iter();
+    starts.try_for_each(|operand| tree_place(operand).map(drop))?;
     expression.each_test(&mut |test| match test {
         Test::Newer { place, modified } => {
             *modified = modification(session, place)?;
@@ -119,7 +118,7 @@ fn look<T>(place: &Place, found: io::Result<T>) -> Result<T> {
 fn modification(session: &mut Session, place: &Place) -> Result<i128> {
     let id = session.open(place, false)?;
     let found = look(place, Named::find(session.tree(id), place, false))?;
-    Ok(expression::modified(&found.stat))
+    Ok(modified(&found.stat))
 }
 
 /// Finds out which numbers the names of users and groups are in an image.

@@ -4,13 +4,12 @@
 
 use super::expression::{Expression, FindAction, Match, Number, Test};
 use super::printf::PrintfFormat;
-use crate::commands::image_place;
-use crate::commands::operands::tree_place;
+use crate::glob::Pattern;
+use crate::mode::ModeChange;
 use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
-use outboard_transfer::glob::Pattern;
-use outboard_transfer::mode::ModeChange;
-use std::ffi::OsString;
+use outboard_volume::address::Place;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 /// Parentheses in parentheses that are understood, so that no expression overflows the stack.
@@ -51,16 +50,15 @@ pub fn operand_count(words: &[OsString]) -> usize {
     first.unwrap_or(words.len())
 }
 
-pub fn parse(words: &[OsString]) -> Result<Parsed> {
+/// Parses the words. `place`: the place of a file that the expression names.
+pub fn parse(words: &[OsString], place: fn(&OsStr) -> Result<Place>) -> Result<Parsed> {
     let (operands, words) = words.split_at(operand_count(words));
-    operands
-        .iter()
-        .try_for_each(|word| tree_place(word).map(drop))?;
     if operands.is_empty() {
         return usage("find needs a place to begin with, before the expression: IMAGE:/PATH");
     }
     let mut parser = Parser {
         words,
+        place,
         nesting: 0,
         prints: false,
         options: Options {
@@ -88,6 +86,7 @@ fn usage<T>(text: impl Into<String>) -> Result<T> {
 
 struct Parser<'a> {
     words: &'a [OsString],
+    place: fn(&OsStr) -> Result<Place>,
     nesting: usize,
     /// Whether something is done with files, other than not to go into them.
     prints: bool,
@@ -235,7 +234,7 @@ impl<'a> Parser<'a> {
             b"-inum" => Test::Inode(self.parsed(word, compared)?),
             b"-perm" => self.parsed(word, permissions)?,
             b"-newer" => Test::Newer {
-                place: image_place(std::ffi::OsStr::from_bytes(self.argument(word)?))?,
+                place: (self.place)(OsStr::from_bytes(self.argument(word)?))?,
                 modified: 0,
             },
             b"-user" => Test::User {
@@ -346,7 +345,10 @@ mod tests {
 
     fn parsed(words: &str) -> Result<Parsed> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        parse(&words)
+        parse(&words, |word| match Place::find(word) {
+            Place::Host(_) => usage("no place in an image"),
+            place => Ok(place),
+        })
     }
 
     fn expression(words: &str) -> Expression {
@@ -420,7 +422,6 @@ mod tests {
             "i:/ -perm 9",
             "i:/ -maxdepth -1",
             "i:/ -true j:/",
-            "/etc -name x",
             "i:/ -newer /etc/passwd",
         ] {
             assert!(matches!(parsed(bad), Err(Error::Usage(_))), "{bad}");

@@ -3,33 +3,37 @@
 
 use super::comparison::Comparison;
 use super::difference::{Difference, What};
+use crate::claimed_size;
 use outboard::{Fd, PathFd};
-use outboard_transfer::claimed_size;
 use std::io;
 
 /// Bytes that are read at once.
 const PIECE: usize = 256 * 1024;
 
 /// Two regular files of the same size.
-pub struct FilePair {
-    pub files: [PathFd; 2],
-    pub path: Vec<u8>,
+pub(super) struct FilePair {
+    pub(super) files: [PathFd; 2],
+    pub(super) path: Vec<u8>,
 }
 
 /// An error, and of which of the two files.
 type OfOne<T> = Result<T, (usize, io::Error)>;
 
 /// The buffers of one thread.
-pub struct CompareBuffers([Vec<u8>; 2]);
+pub(super) struct CompareBuffers([Vec<u8>; 2]);
 
 impl CompareBuffers {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self([vec![0; PIECE], vec![0; PIECE]])
     }
 }
 
 /// Compares the contents of two files, and notes the first difference.
-pub fn same_contents(comparison: &Comparison, pair: &FilePair, buffers: &mut CompareBuffers) {
+pub(super) fn same_contents(
+    comparison: &Comparison,
+    pair: &FilePair,
+    buffers: &mut CompareBuffers,
+) {
     if comparison.interrupt.asked() {
         return;
     }
