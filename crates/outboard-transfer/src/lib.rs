@@ -42,11 +42,15 @@ pub mod mode;
 #[doc(hidden)]
 pub mod moment;
 #[doc(hidden)]
+pub mod mv;
+#[doc(hidden)]
 pub mod operand;
 #[doc(hidden)]
 pub mod other_forms;
 #[doc(hidden)]
 pub mod owner;
+#[doc(hidden)]
+pub mod remove;
 #[doc(hidden)]
 pub mod report;
 #[doc(hidden)]
