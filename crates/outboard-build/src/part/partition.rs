@@ -26,7 +26,7 @@ pub struct NewPartition {
     pub boot: bool,
 }
 
-/// TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]; a size is as in "512M", or "rest".
+/// `TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]`; a size is as in "512M", or "rest".
 impl FromStr for NewPartition {
     type Err = String;
 

@@ -2,7 +2,7 @@
 //! Compares two trees, of images or of the host.
 //!
 //! One thread goes through both trees side by side and compares what is known of each pair of files
-//! ([`walk`]); others compare contents ([`contents`]). Differences are collected, and returned in
+//! (`walk`); others compare contents (`contents`). Differences are collected, and returned in
 //! the order of paths.
 
 mod comparison;
