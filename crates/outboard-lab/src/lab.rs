@@ -7,13 +7,13 @@
 use crate::directory::LabDirectory;
 use crate::error::{Error, Result};
 use crate::node;
-use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
+use crate::protocol::{Answer, InterfaceCounters, NodeProcess, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
 use crate::settings::LabSettings;
 use crate::topology::Topology;
-use outboard::{fork_apart, Child, System};
+use outboard::{signals, System};
+use outboard_worker::{CopyOptions, Descriptors, OnStop, WorkerError};
 use std::num::NonZeroUsize;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -24,17 +24,11 @@ const SPARE_FILES: u64 = 512;
 /// How long a request may take, beside the time that it asks for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One node, seen from the lab.
-struct NodeProcess {
-    child: Child,
-    channel: Channel,
-    /// Those that it has. `None`: those of the start.
-    routes: Option<Vec<NodeRoute>>,
-}
-
 pub struct RunningLab<'a> {
     topology: &'a Topology,
-    workers: Vec<NodeProcess>,
+    nodes: Vec<NodeProcess>,
+    /// The routes that each node has. `None`: those of the start.
+    routes: Vec<Option<Vec<NodeRoute>>>,
     /// Whether each link is up.
     up: Vec<bool>,
     /// The time from the first process to the last node that is ready.
@@ -60,7 +54,8 @@ impl<'a> RunningLab<'a> {
         raised.map_err(start_failed("so many nodes"))?;
         let mut lab = Self {
             topology,
-            workers: Vec::new(),
+            nodes: Vec::new(),
+            routes: vec![None; topology.nodes.len()],
             up: vec![true; topology.links.len()],
             start_time: Duration::ZERO,
             _directory: directory,
@@ -100,18 +95,17 @@ impl<'a> RunningLab<'a> {
 
     fn start_node(&mut self, settings: &LabSettings, index: usize) -> Result<()> {
         let name = &self.topology.nodes[index].name;
-        let failed = start_failed(name);
-        let (ours, theirs) = UnixStream::pair().map_err(&failed)?;
         let topology = self.topology;
-        // A node must see the end of the lab, so it does not get the sockets of other nodes.
-        let child = fork_apart(theirs.into(), |socket| {
-            node::run(topology, settings, index, socket.into())
+        let options = CopyOptions {
+            // A node must see the end of the lab, so it does not get the sockets of other nodes.
+            descriptors: Descriptors::Standard,
+            on_stop: OnStop::EndWait(Box::new(|| signals::first().is_some())),
+            ..CopyOptions::default()
+        };
+        let node = NodeProcess::copy(options, |lab| {
+            node::run(topology, settings, index, lab).map_err(Into::into)
         });
-        self.workers.push(NodeProcess {
-            child: child.map_err(&failed)?,
-            channel: Channel::new(ours),
-            routes: None,
-        });
+        self.nodes.push(node.map_err(start_failed(name))?);
         Ok(())
     }
 
@@ -121,20 +115,36 @@ impl<'a> RunningLab<'a> {
 
     /// Waits for an answer of each node.
     fn collect(&mut self) -> Result<Vec<Answer>> {
-        (0..self.workers.len())
+        (0..self.nodes.len())
             .map(|node| self.answer(node, Duration::ZERO))
             .collect()
     }
 
     pub(crate) fn send(&mut self, node: usize, request: &NodeRequest) -> Result<()> {
-        let name = self.name(node);
-        self.workers[node].send(name, request)
+        let sent = self.nodes[node].send(request, Some(PATIENCE));
+        sent.map_err(|error| self.failed(node, &error))
     }
 
     /// Waits for the answer of a node. `asked`: the time that the request itself asks for.
     pub(crate) fn answer(&mut self, node: usize, asked: Duration) -> Result<Answer> {
+        match self.nodes[node].receive(Some(asked + PATIENCE)) {
+            Ok(Answer::Failed(text)) => {
+                Err(Error::Failed(format!("node {}: {text}", self.name(node))))
+            }
+            answer => answer.map_err(|error| self.failed(node, &error)),
+        }
+    }
+
+    fn failed(&self, node: usize, error: &WorkerError) -> Error {
         let name = self.name(node);
-        self.workers[node].channel.answer(name, asked + PATIENCE)
+        match error {
+            WorkerError::Interrupted => Error::Interrupted,
+            WorkerError::Ended(_) | WorkerError::Finished => {
+                Error::Failed(format!("node {name} has ended"))
+            }
+            WorkerError::Late => Error::Failed(format!("node {name} does not answer")),
+            error => Error::Failed(format!("node {name}: {error}")),
+        }
     }
 
     /// Sends a request to a node and waits for its answer.
@@ -161,10 +171,10 @@ impl<'a> RunningLab<'a> {
             ports.any(|port| port.node == node)
         };
         let mut changed = Vec::new();
-        for node in 0..self.workers.len() {
+        for node in 0..self.nodes.len() {
             let routes = routes_of(self.topology, &self.up, node);
             // The kernel has removed routes at the link itself.
-            if Some(&routes) != self.workers[node].routes.as_ref() || at_link(node) {
+            if Some(&routes) != self.routes[node].as_ref() || at_link(node) {
                 changed.push((node, routes));
             }
         }
@@ -173,14 +183,14 @@ impl<'a> RunningLab<'a> {
         }
         for (node, routes) in changed {
             self.answer(node, Duration::ZERO)?;
-            self.workers[node].routes = Some(routes);
+            self.routes[node] = Some(routes);
         }
         Ok(())
     }
 
     /// The counters of all interfaces, by node.
     pub fn counters(&mut self) -> Result<Vec<Vec<InterfaceCounters>>> {
-        for node in 0..self.workers.len() {
+        for node in 0..self.nodes.len() {
             self.send(node, &NodeRequest::Counters)?;
         }
         let answers = self.collect()?.into_iter();
@@ -192,24 +202,12 @@ impl<'a> RunningLab<'a> {
     }
 }
 
-impl NodeProcess {
-    fn send(&mut self, name: &str, request: &NodeRequest) -> Result<()> {
-        let sent = self.channel.send(request);
-        sent.map_err(|error| Error::failed(format!("node {name}"), &error))
-    }
-}
-
 impl Drop for RunningLab<'_> {
     /// Ends the nodes before the directory of their links.
     fn drop(&mut self) {
-        let workers = std::mem::take(&mut self.workers);
-        let children: Vec<Child> = workers.into_iter().map(|worker| worker.child).collect();
-        for child in children {
-            // It ends because its lab has closed the socket. One that still works is not waited
-            // for.
-            let _ = child.signal(libc::SIGKILL);
-            let _ = child.wait();
-        }
+        // All end at the same time. Each is waited for when it is dropped.
+        self.nodes.iter().for_each(NodeProcess::kill);
+        self.nodes.clear();
     }
 }
 

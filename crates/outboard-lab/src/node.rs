@@ -2,19 +2,19 @@
 //! A node: a process with one kernel. It boots, configures its network, then serves requests.
 
 use crate::echo::ping;
-use crate::protocol::{Answer, Channel, InterfaceCounters, NodeRequest};
+use crate::protocol::{Answer, InterfaceCounters, NodeParent, NodeRequest};
 use crate::routes::{routes_of, NodeRoute};
 use crate::settings::LabSettings;
 use crate::topology::{Echo, Port, Topology};
 use crate::transfer::{self, Receiver};
 use crate::tunnel;
 use outboard::net::{Net, Netem};
-use outboard::{end_at_once, errno, Interface, Kernel};
+use outboard::{errno, Interface, Kernel};
+use outboard_worker::WorkerError;
 use std::ffi::CString;
 use std::io;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -70,23 +70,22 @@ struct Node<'a> {
     receiver: Option<Receiver>,
 }
 
-/// Runs a node until the lab ends. Never returns: the process is a copy of the lab's.
-pub fn run(topology: &Topology, settings: &LabSettings, index: usize, socket: UnixStream) -> ! {
-    let mut channel = Channel::new(socket);
-    let started = Node::start(topology, settings, index);
-    let served = match started {
+/// Runs a node until the lab ends, in a process of its own.
+pub fn run(
+    topology: &Topology,
+    settings: &LabSettings,
+    index: usize,
+    lab: &mut NodeParent,
+) -> Result<(), WorkerError> {
+    match Node::start(topology, settings, index) {
         Ok(mut node) => {
-            let served = channel
-                .send(&Answer::Done)
-                .and_then(|()| node.serve(&mut channel));
+            let served = lab.send(&Answer::Done).and_then(|()| node.serve(lab));
             // The process ends: nobody needs its interfaces to be removed one after the other.
             std::mem::forget(node);
             served
         }
-        Err(error) => channel.send(&Answer::Failed(error.to_string())),
-    };
-    // Not exit(): nothing of the lab's process must be cleaned up here.
-    end_at_once(i32::from(served.is_err()))
+        Err(error) => lab.send(&Answer::Failed(error.to_string())),
+    }
 }
 
 /// The components that the nodes of a topology use. They are part of the snapshot, and loaded once.
@@ -277,10 +276,10 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    fn serve(&mut self, channel: &mut Channel) -> io::Result<()> {
-        while let Some(request) = channel.receive::<NodeRequest>()? {
+    fn serve(&mut self, lab: &mut NodeParent) -> Result<(), WorkerError> {
+        while let Some(request) = lab.receive()? {
             let answer = self.answer(request);
-            channel.send(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())))?;
+            lab.send(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())))?;
         }
         Ok(())
     }

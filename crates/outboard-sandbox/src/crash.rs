@@ -7,10 +7,11 @@
 use outboard::end_at_once;
 use outboard_error::format::message;
 use outboard_error::{AtPanic, Hint};
+use outboard_worker::PANIC_CODE;
 use std::sync::Mutex;
 
-/// EX_SOFTWARE of sysexits.h. No command uses this code otherwise.
-pub const CODE: u8 = 70;
+/// No command uses this code otherwise.
+pub const CODE: u8 = PANIC_CODE;
 
 /// Advice about the images that the kernel has mounted, or is mounting.
 #[derive(Debug, Default)]

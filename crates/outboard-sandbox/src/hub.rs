@@ -9,12 +9,12 @@
 //! The server cannot open the memory of ports that come later: it lies in other processes. It asks
 //! this process, which opens memory of hubs and nothing else.
 
-use crate::apart::Apart;
 use crate::interrupt::Interrupt;
 use crate::sandbox::{HostAccess, Sandbox};
 use outboard::{HubServer, Inherited};
 use outboard_error::format::escaped;
 use outboard_error::{warn, Error, Result};
+use outboard_worker::WorkerProcess;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::take;
@@ -43,7 +43,7 @@ pub struct HubOptions {
 
 /// A running server. The sockets are removed when this is dropped.
 pub struct ServedHub {
-    server: Apart,
+    server: WorkerProcess<(), ()>,
     opener: JoinHandle<()>,
     _sockets: Arc<Vec<HubServer>>,
 }
@@ -93,11 +93,12 @@ impl ServedHub {
         let mut listening = listening?;
         let (ours, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
         let mut ours = Some(ours);
-        let server = Apart::start(UMASK, |interrupt| {
+        let server = WorkerProcess::copy(Interrupt::of_copy(UMASK), |_| {
             // In the server: with this end, it would not see the end of this process.
             drop(ours.take());
-            serve(take(&mut listening), &theirs, options, interrupt)
-        })?;
+            serve(take(&mut listening), &theirs, options, &Interrupt::poll())
+        });
+        let server = server.map_err(|error| cannot(&error))?;
         let sockets = Arc::new(listening);
         let opened = Arc::clone(&sockets);
         let open = move || {

@@ -6,6 +6,7 @@ pub use outboard::signals::Guard;
 use outboard::walk::Stop;
 use outboard::{is_ignored, signals};
 use outboard_error::{Error, Result};
+use outboard_worker::{CopyOptions, OnStop};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 const UNTIL_THEN: &str = "earlier changes are written";
 
 /// Asks a copy of this process to stop.
-pub const REQUEST: i32 = SIGUSR1;
+const REQUEST: i32 = SIGUSR1;
 
 /// Tells whether the user wants to stop. By default nobody ever does.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +77,18 @@ impl Interrupt {
         Self {
             polls: true,
             cancel: None,
+        }
+    }
+
+    /// For a copy of this process, which polls what this process has polled: a request to stop this
+    /// process goes on to the copy. The terminal may not have sent its signal to both. `umask`: the
+    /// copy's file mode mask.
+    pub fn of_copy(umask: u32) -> CopyOptions {
+        let interrupt = Self::poll();
+        CopyOptions {
+            umask: Some(umask),
+            on_stop: OnStop::PassOn(Box::new(move || interrupt.asked()), REQUEST),
+            ..CopyOptions::default()
         }
     }
 

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs tools of the distribution as child processes: no shell, a clean environment, a sandbox with
-//! the given files, and no control characters of their output on a terminal.
+//! Runs tools of the distribution as second processes: no shell, a clean environment, a sandbox
+//! with the given files, and no control characters of their output on a terminal.
 //!
 //! What a tool prints on standard error reaches the user, also when the tool ends with success:
 //! [`Ended::remarks`] returns all lines but those of `CHATTER`.
 
 use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, ProgramFiles};
-use outboard::{end_with_parent, make_files_private, signal_group, signals};
+use outboard::signals;
 use outboard_error::format::escaped;
 use outboard_error::{front, warn, Error, ErrorKind, Result};
+use outboard_worker::{Launch, Process};
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::process::{ExitStatus, Stdio};
 
 /// Directories of tools, besides the user's PATH.
 const PLACES: [&str; 6] = [
@@ -41,8 +39,6 @@ const QUESTIONS: [&str; 5] = [
 /// the error first and then their usage, others print it last, after their progress.
 const FIRST: usize = 4;
 const LAST: usize = 4;
-/// Interval of checks for an interrupt.
-const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes kept of each pipe.
 const KEPT: usize = 1 << 20;
 
@@ -169,20 +165,22 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 /// Prepares a program of the host, with a clean environment.
-fn clean_command(program: &Path) -> Command {
-    let mut command = Command::new(program);
-    command
-        .env_clear()
-        .env("PATH", PLACES.join(":"))
-        .env("LC_ALL", "C")
-        .env("TZ", "UTC");
-    command
+fn clean_launch(program: &Path) -> Launch {
+    Launch::new(program)
+        .clear_environment()
+        .variable("PATH", PLACES.join(":"))
+        .variable("LC_ALL", "C")
+        .variable("TZ", "UTC")
+}
+
+/// The path of a program of the host. A missing one is `NotFound`.
+pub fn path_of(name: &str) -> io::Result<PathBuf> {
+    Ok(find(name).ok_or(io::ErrorKind::NotFound)?)
 }
 
 /// A program of the host without a sandbox. A missing one is `NotFound`.
-pub fn unconfined(name: &str) -> io::Result<Command> {
-    let program = find(name).ok_or(io::ErrorKind::NotFound)?;
-    Ok(clean_command(&program))
+pub fn unconfined(name: &str) -> io::Result<Launch> {
+    Ok(clean_launch(&path_of(name)?))
 }
 
 impl Tool {
@@ -215,7 +213,7 @@ impl Tool {
         })?;
         Ok(Call {
             tool: *self,
-            command: clean_command(&program),
+            launch: clean_launch(&program),
             files: (confinement == Confinement::Sandboxed).then(|| ProgramFiles {
                 program,
                 reads: QUESTIONS.map(PathBuf::from).to_vec(),
@@ -248,7 +246,7 @@ impl AsRef<OsStr> for ToolFile {
 /// One run of a tool.
 pub struct Call {
     tool: Tool,
-    command: Command,
+    launch: Launch,
     /// All files that it can use; `None`: no sandbox.
     files: Option<ProgramFiles>,
     input: Vec<u8>,
@@ -276,7 +274,7 @@ pub struct Ended {
 impl Call {
     /// Adds one argument.
     pub fn argument(mut self, word: impl AsRef<OsStr>) -> Self {
-        self.command.arg(word);
+        self.launch = self.launch.argument(word);
         self
     }
 
@@ -285,13 +283,13 @@ impl Call {
     where
         I::Item: AsRef<OsStr>,
     {
-        self.command.args(words);
+        self.launch = self.launch.arguments(words);
         self
     }
 
     /// Sets a variable of the tool's environment.
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
-        self.command.env(name, value);
+        self.launch = self.launch.variable(name, value);
         self
     }
 
@@ -361,7 +359,7 @@ impl Call {
 
     /// Runs the tool. An interrupt of this process also ends the tool, unless the tool works in
     /// place: it has a process group of its own, which no signal of a terminal reaches.
-    pub fn run(mut self) -> Result<Ended> {
+    pub fn run(self) -> Result<Ended> {
         let name = self.tool.name;
         let failed = |error| Error::failed(format!("cannot run {name}"), &error);
         let interrupted = || Error::Interrupted(format!("{name}: interrupted"));
@@ -374,18 +372,16 @@ impl Call {
         } else {
             Stdio::piped()
         };
-        self.command
-            .stdin(stdin)
-            .stdout(if self.progress {
-                Stdio::from(io::stderr())
-            } else {
-                Stdio::piped()
-            })
-            .stderr(Stdio::piped());
-        let Started {
-            mut child,
-            parent: _parent,
-        } = start(self.command, self.files, self.confined).map_err(failed)?;
+        let stdout = if self.progress {
+            Stdio::from(io::stderr())
+        } else {
+            Stdio::piped()
+        };
+        let launch = self.launch.stdin(stdin).stdout(stdout);
+        let launch = launch.stderr(Stdio::piped());
+        let started = restricted(launch, self.files, self.confined)
+            .start()
+            .map_err(failed)?;
         let listener = || Listener {
             output: Vec::new(),
             shown: self.shown,
@@ -393,28 +389,19 @@ impl Call {
             names: &self.names,
         };
         let (mut usual, mut errors) = (listener(), listener());
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (hears, heard) = channel::<()>();
-        let stopped = std::thread::scope(|scope| {
-            if let Some(mut stdin) = stdin {
-                // A tool that does not read its input will say why.
-                let input = &self.input;
-                scope.spawn(move || stdin.write_all(input));
-            }
-            let hears_too = hears.clone();
-            scope.spawn(|| {
-                usual.listen(stdout);
-                drop(hears_too);
-            });
-            scope.spawn(|| {
-                errors.listen(stderr);
-                drop(hears);
-            });
-            stop_when_asked(name, &child, &heard, self.in_place)
-        });
-        let status = child.wait().map_err(failed)?;
-        if stopped {
+        let mut interrupt = ToolInterrupt {
+            name,
+            in_place: self.in_place,
+            noticed: false,
+        };
+        let status = started.attend(
+            &self.input,
+            |pipe| usual.listen(pipe),
+            |pipe| errors.listen(pipe),
+            |tool| interrupt.look(tool),
+        );
+        let status = status.map_err(failed)?;
+        if interrupt.noticed && !self.in_place {
             return Err(interrupted());
         }
         let shown = match usual.failed.or(errors.failed) {
@@ -442,83 +429,51 @@ impl Call {
     }
 }
 
-/// Waits until the tool's pipes are closed, which happens when it ends. Ends the tool after an
-/// interrupt, and returns whether there was one.
-fn stop_when_asked(name: &str, child: &Child, heard: &Receiver<()>, in_place: bool) -> bool {
-    let mut noticed = false;
-    while heard.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-        if noticed || !signals::asked() {
-            continue;
+/// What an interrupt does to a running tool.
+struct ToolInterrupt {
+    name: &'static str,
+    in_place: bool,
+    /// There was one.
+    noticed: bool,
+}
+
+impl ToolInterrupt {
+    /// Ends the tool after an interrupt, unless that would leave an image half changed.
+    fn look(&mut self, tool: &Process) {
+        if self.noticed || !signals::asked() {
+            return;
         }
-        noticed = true;
-        if in_place {
+        self.noticed = true;
+        if self.in_place {
+            let name = self.name;
             warn(format!(
                 "interrupted: waiting for {name}, which changes the image and would leave it half \
                  changed"
             ));
         } else {
             // It has ended by now, or ends now.
-            drop(signal_group(child, libc::SIGKILL));
+            drop(tool.signal_group(libc::SIGKILL));
         }
     }
-    noticed && !in_place
 }
 
-/// A running tool.
-struct Started {
-    child: Child,
-    parent: Parent,
-}
-
-/// The thread that has started a tool, joined on drop. It has system call filters of its own: while
-/// it exists, the host refuses a filter for all threads.
-struct Parent {
-    stays: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Parent {
-    fn drop(&mut self) {
-        drop(self.stays.take());
-        // If the thread panicked, its missing result has reported that.
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-/// Starts a program from a thread that sandboxes itself: restrictions of a thread do not restrict
-/// this process. The thread stays, because the program ends with its parent thread: without this
-/// process nobody has the image locked.
-fn start(mut command: Command, files: Option<ProgramFiles>, confined: bool) -> io::Result<Started> {
-    end_with_parent(&mut command);
-    make_files_private(&mut command);
-    command.process_group(0);
-    let (stays, child_ended) = channel::<()>();
-    let (tell, started) = channel();
-    let work = move || {
-        let shut_in = files.map_or(Ok(true), |files| shut_in(&files));
-        let may_run = shut_in.and_then(|has_landlock| {
-            if has_landlock || !confined {
-                Ok(())
-            } else {
-                Err(io::Error::other(
-            "this host cannot sandbox it (no Landlock); convert the image yourself, if you \
-             trust it",
-        ))
-            }
-        });
-        if tell.send(may_run.and_then(|()| command.spawn())).is_ok() {
-            let _ = child_ended.recv();
+/// The program ends with this process, since without this process nobody has the image locked. Only
+/// its owner may use files that it makes.
+fn restricted(launch: Launch, files: Option<ProgramFiles>, confined: bool) -> Launch {
+    let launch = launch.ends_with_parent().private_files().own_group();
+    let Some(files) = files else {
+        return launch;
+    };
+    launch.rights(move || {
+        if shut_in(&files)? || !confined {
+            Ok(())
+        } else {
+            Err(io::Error::other(
+                "this host cannot sandbox it (no Landlock); convert the image yourself, if you \
+                 trust it",
+            ))
         }
-    };
-    let thread = std::thread::Builder::new().spawn(work)?;
-    let parent = Parent {
-        stays: Some(stays),
-        thread: Some(thread),
-    };
-    let child = started
-        .recv()
-        .unwrap_or_else(|_| Err(io::Error::other("the sandbox could not be set up")))?;
-    Ok(Started { child, parent })
+    })
 }
 
 /// A line without blanks before and after it.
@@ -547,8 +502,7 @@ struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    fn listen(&mut self, pipe: Option<impl Read>) {
-        let Some(pipe) = pipe else { return };
+    fn listen(&mut self, pipe: impl Read) {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         // A line without end is cut into pieces.

@@ -14,7 +14,7 @@ use std::time::Duration;
 const LOOKS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A process that [`fork`] has made.
+/// A process that [`fork`] or a command has made, and that was not waited for.
 #[derive(Debug)]
 pub struct Child {
     id: pid_t,
@@ -128,17 +128,6 @@ pub fn make_files_private(command: &mut Command) {
     unsafe { command.pre_exec(set) };
 }
 
-/// Signals a child that leads a process group of its own, and what it has started. It must not have
-/// been waited for.
-pub fn signal_group(leader: &std::process::Child, signal: c_int) -> io::Result<()> {
-    kill(-(leader.id() as pid_t), signal)
-}
-
-/// Signals a child that was not waited for.
-pub fn signal_child(child: &std::process::Child, signal: c_int) -> io::Result<()> {
-    kill(child.id() as pid_t, signal)
-}
-
 /// The number must be that of a child that was not waited for, which nobody else can have.
 fn kill(id: pid_t, signal: c_int) -> io::Result<()> {
     // SAFETY: has only numbers as its arguments.
@@ -159,24 +148,56 @@ pub fn process_end(id: u32) -> io::Result<Fd> {
     }
 }
 
+/// A program. Its pipes, as far as they are wanted, were taken before.
+impl From<std::process::Child> for Child {
+    fn from(child: std::process::Child) -> Self {
+        Self {
+            id: child.id() as pid_t,
+        }
+    }
+}
+
 impl Child {
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.id as u32
+    }
+
     /// Sends a signal to the process.
     pub fn signal(&self, signal: c_int) -> io::Result<()> {
         kill(self.id, signal)
     }
 
+    /// Signals a process that leads a process group of its own, and what it has started.
+    pub fn signal_group(&self, signal: c_int) -> io::Result<()> {
+        kill(-self.id, signal)
+    }
+
     /// Waits until it ends.
     pub fn wait(self) -> io::Result<ExitStatus> {
-        let mut status = 0;
         loop {
-            // SAFETY: `status` outlives the call.
-            if unsafe { libc::waitpid(self.id, &mut status, 0) } == self.id {
-                return Ok(ExitStatus::from_raw(status));
+            if let Some(status) = self.status(0)? {
+                return Ok(status);
             }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
-            }
+        }
+    }
+
+    /// How it ended. The child comes back if it still runs.
+    pub fn try_wait(self) -> io::Result<Result<ExitStatus, Self>> {
+        Ok(self.status(libc::WNOHANG)?.ok_or(self))
+    }
+
+    /// `None`: it runs, or a signal came.
+    fn status(&self, flags: c_int) -> io::Result<Option<ExitStatus>> {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        match unsafe { libc::waitpid(self.id, &mut status, flags) } {
+            0 => Ok(None),
+            id if id == self.id => Ok(Some(ExitStatus::from_raw(status))),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+                error => Err(error),
+            },
         }
     }
 }

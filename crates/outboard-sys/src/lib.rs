@@ -50,8 +50,7 @@ mod xattr;
 pub use allocator::{tolerating_no_memory, Allocator};
 pub use btrfs::BtrfsKey;
 pub use child::{
-    close_of_parent, end_with_parent, fork, fork_apart, make_files_private, process_end,
-    signal_child, signal_group, Child,
+    close_of_parent, end_with_parent, fork, fork_apart, make_files_private, process_end, Child,
 };
 pub use control::{Control, CONTROL_SIZE};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};

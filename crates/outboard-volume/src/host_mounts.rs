@@ -7,6 +7,7 @@ use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_sandbox::tool;
+use outboard_worker::{Launch, Started};
 pub use private::PrivateMount;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -15,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -142,13 +143,13 @@ fn helper_missing(error: &io::Error) -> Error {
 }
 
 /// The host's own helper, never one from a relative entry of PATH.
-fn helper() -> Result<Command> {
+fn helper() -> Result<Launch> {
     tool::unconfined(HELPER).map_err(|error| helper_missing(&error))
 }
 
 /// The helper's error message, without its name.
-fn complaint(ended: &Output) -> String {
-    let said = String::from_utf8_lossy(&ended.stderr);
+fn complaint(errors: &[u8]) -> String {
+    let said = String::from_utf8_lossy(errors);
     let line = said.trim();
     let line = line.strip_prefix("fusermount3: ").unwrap_or(line);
     if line.is_empty() {
@@ -163,23 +164,24 @@ fn call_helper(on: &Path, list: &OsStr) -> Result<OwnedFd> {
     let failed = |error: &io::Error| Error::failed("cannot talk to fusermount3", error);
     let (ours, theirs) = UnixStream::pair().map_err(|error| failed(&error))?;
     let helper = helper()?
-        .arg("-o")
-        .arg(list)
-        .arg("--")
-        .arg(on)
+        .argument("-o")
+        .argument(list)
+        .argument("--")
+        .argument(on)
         // The helper sends the FUSE descriptor over this socket, its standard input.
-        .env("_FUSE_COMMFD", "0")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .variable("_FUSE_COMMFD", "0")
+        .stdin(OwnedFd::from(theirs))
         .stderr(Stdio::piped())
-        .spawn()
+        .start()
         .map_err(|error| helper_missing(&error))?;
     let device = receive_fd(&ours);
-    let ended = helper.wait_with_output().map_err(|error| failed(&error))?;
+    let ended = helper.wait_with_errors();
+    let (_, errors) = ended.map_err(|error| failed(&error))?;
     device.map_err(|_| {
         Error::Failed(format!(
             "cannot mount on {}: {}",
             on.display(),
-            complaint(&ended)
+            complaint(&errors)
         ))
     })
 }
@@ -268,17 +270,22 @@ fn unmount_directly(directory: &Path, lazy: bool) -> Unmounted {
 }
 
 fn unmount_by_helper(directory: &Path, lazy: bool) -> Unmounted {
-    let mut command = helper().map_err(UnmountFailure::Other)?;
-    command.arg("-u").args(lazy.then_some("-z"));
-    let output = command
-        .arg("--")
-        .arg(directory)
-        .output()
-        .map_err(|error| UnmountFailure::Other(helper_missing(&error)))?;
-    if output.status.success() {
+    let helper = helper().map_err(UnmountFailure::Other)?;
+    let ended = helper
+        .argument("-u")
+        .arguments(lazy.then_some("-z"))
+        .argument("--")
+        .argument(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .start()
+        .and_then(Started::wait_with_errors);
+    let (status, errors) = ended.map_err(|error| UnmountFailure::Other(helper_missing(&error)))?;
+    if status.success() {
         Ok(())
     } else {
-        let why = complaint(&output);
+        let why = complaint(&errors);
         let busy = why.contains("Device or resource busy");
         Err(UnmountFailure::new(directory, busy, &why))
     }

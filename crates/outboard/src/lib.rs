@@ -88,9 +88,8 @@ pub use mount_table::file_system_type;
 pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
-    close_of_parent, default_memory, end_at_once, end_with_parent, explained, fork, fork_apart,
-    has_no_output, ignore, is_ignored, load_libslirp, log_to_stderr, make_files_private,
-    process_end, receive_fd, send_fd, set_name, signal_child, signal_group, tolerating_no_memory,
-    Allocator, BtrfsKey, Child, Control, Entries, Fd, FileHandle, Inherited, PathFd, RawEntry,
-    SecretFile, StandardNumbers, System, CONTROL_SIZE,
+    default_memory, end_at_once, explained, has_no_output, ignore, is_ignored, load_libslirp,
+    log_to_stderr, process_end, receive_fd, send_fd, set_name, tolerating_no_memory, Allocator,
+    BtrfsKey, Control, Entries, Fd, FileHandle, Inherited, PathFd, RawEntry, SecretFile,
+    StandardNumbers, System, CONTROL_SIZE,
 };

@@ -9,7 +9,7 @@
 
 use super::{image_place, runs_programs};
 use clap::Args;
-use outboard::{signal_child, signals, Fd, Tree};
+use outboard::{signals, Fd, Tree};
 use outboard_error::{reason, warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::attributes::{self, AttributeTarget, WantedAttributes, Xattrs};
@@ -19,6 +19,7 @@ use outboard_volume::access::uses_image;
 use outboard_volume::address::Place;
 use outboard_volume::session::{apart, Session};
 use outboard_volume::temporary::PrivateDirectory;
+use outboard_worker::Launch;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -26,14 +27,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{self, ExitStatus};
-use std::time::Duration;
 
 /// Most bytes of a file that is edited.
 const LARGEST: u64 = 1 << 30;
-
-/// How soon it is noticed that the editor has ended, or is to end.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Edit a file in an image with $VISUAL or $EDITOR
 ///
@@ -159,21 +155,6 @@ struct Copy {
     opened: File,
 }
 
-/// A signal that ends this program ends the editor first, which may have text to save.
-fn wait_for_editor(mut editor: process::Child) -> io::Result<ExitStatus> {
-    let mut passed_on = false;
-    loop {
-        if let Some(status) = editor.try_wait()? {
-            return Ok(status);
-        }
-        if signals::ending() && !passed_on {
-            passed_on = true;
-            signal_child(&editor, libc::SIGTERM)?;
-        }
-        std::thread::sleep(PATIENCE);
-    }
-}
-
 /// The name of the copy: as in the image, because editors tell from it what they edit.
 fn file_name(place: &Place) -> OsString {
     let name = place.path().file_name().unwrap_or(OsStr::new("file"));
@@ -213,13 +194,16 @@ impl Copy {
         script.push(" \"$@\"");
         let interrupt = session.catch_interrupts();
         let spared = interrupt.spare();
-        let ended = process::Command::new("sh")
-            .arg("-c")
-            .arg(&script)
-            .arg(&editor)
-            .arg(&self.file)
-            .spawn()
-            .and_then(wait_for_editor);
+        let started = Launch::new("sh")
+            .argument("-c")
+            .arguments([&script, &editor])
+            .argument(&self.file)
+            .start();
+        // A signal that ends this program ends the editor first, which may have text to save.
+        let ended = started.and_then(|started| {
+            let editor = started.process;
+            editor.wait_or_stop(libc::SIGTERM, signals::ending)
+        });
         drop(spared);
         interrupt.forget_before("nothing was changed")?;
         let shown = editor.to_string_lossy();

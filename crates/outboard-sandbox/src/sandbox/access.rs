@@ -22,7 +22,7 @@ pub struct HostAccess {
     /// Written files may be device nodes.
     pub makes_nodes: bool,
     /// The command stays outside of the sandbox, so it must not run the kernel: it starts programs,
-    /// each in a sandbox ([`programs`]), or processes that work for it ([`crate::apart`]).
+    /// each in a sandbox ([`super::programs`]), or copies of itself that run the kernel.
     pub outside: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,

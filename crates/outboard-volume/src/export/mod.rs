@@ -4,9 +4,9 @@
 //!
 //! 1. The command, which is outside of the sandbox, makes a private directory and mounts FUSE on
 //!    it.
-//! 2. A copy of the process ([`Apart`]) sandboxes itself, finds the block device of the name in our
-//!    kernel, and reports that. Then it answers the host's requests (`server`): a read or write
-//!    of the file is one of the device. Nothing is copied.
+//! 2. A copy of the process ([`start_apart`]) sandboxes itself, finds the block device of the name
+//!    in our kernel, and replies with its full name. Then it answers the host's requests
+//!    (`server`): a read or write of the file is one of the device. Nothing is copied.
 //! 3. The tools run, sandboxed with this one file.
 //! 4. [`Export::finish`] unmounts. Then the copy syncs the device and ends. Only after that the
 //!    tools' writes are on stable storage for certain.
@@ -21,16 +21,12 @@ use crate::host_mounts::PrivateMount;
 use crate::session::{start_apart, Session, WantedDevice};
 use crate::temporary::PrivateDirectory;
 use outboard_error::{warn, Error, Result};
-use outboard_sandbox::apart::Apart;
 use outboard_sandbox::HostAccess;
-use std::io::{self, BufRead, BufReader, Read};
-use std::net::Shutdown;
+use outboard_worker::{WorkerError, WorkerProcess};
+use serde::{Deserialize, Serialize};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-
-/// Most bytes of the name that the copy reports.
-const LONGEST: u64 = 1 << 16;
 
 /// A block device of an image as a file of the host. [`Export::finish`] must be called.
 pub struct Export {
@@ -44,17 +40,17 @@ pub struct Export {
 
 struct Running {
     mount: PrivateMount,
-    apart: Apart,
-    /// Closing it stops the copy.
-    control: UnixStream,
+    apart: WorkerProcess<(), ExportedName>,
 }
+
+/// The copy's only reply, when the file can be used: the selectors of the full name.
+#[derive(Debug, Serialize, Deserialize)]
+struct ExportedName(Vec<u8>);
 
 impl Running {
     fn end(self) -> Result<()> {
         let unmounted = self.mount.unmount();
-        // Works even though the copy has both ends open.
-        let _ = self.control.shutdown(Shutdown::Both);
-        self.apart.finish::<()>().and(unmounted)
+        self.apart.finish().and(unmounted)
     }
 }
 
@@ -78,42 +74,37 @@ impl Export {
             name.shown()
         );
         let (device, mount) = PrivateMount::new(&mounted, &what)?;
-        let (control, theirs) = UnixStream::pair().map_err(failed)?;
         let access = HostAccess {
             images: vec![(name.file.clone(), write)],
             ..HostAccess::default()
         };
-        let apart = start_apart(session, &access, move |session| {
-            server::serve(session, name, wanted, write, device, theirs)
+        let apart = start_apart(session, &access, move |session, parent| {
+            server::serve(session, name, wanted, write, device, parent)
         })?;
         let mut export = Self {
             name: name.clone(),
             path: mounted.join(server::NAME),
-            running: Some(Running {
-                mount,
-                apart,
-                control,
-            }),
+            running: Some(Running { mount, apart }),
             _directory: directory,
         };
         export.wait()?;
         Ok(export)
     }
 
-    /// Waits until the file can be used. On failure the copy has reported why.
+    /// Waits until the file can be used. On failure the result of the copy says why.
     fn wait(&mut self) -> Result<()> {
-        let Some(running) = &self.running else {
+        let Some(running) = &mut self.running else {
             return Ok(());
         };
-        let mut told = Vec::new();
-        BufReader::new(&running.control)
-            .take(LONGEST)
-            .read_until(0, &mut told)
-            .map_err(|error| cannot(&self.name, &error))?;
-        match told.strip_suffix(&[0]) {
-            Some([]) => self.name = ImageName::new(&self.name.file, None),
-            Some(selectors) => self.name = ImageName::with_selectors(&self.name.file, selectors),
-            None => self.end()?,
+        match running.apart.receive(None) {
+            Ok(ExportedName(selectors)) if selectors.is_empty() => {
+                self.name = ImageName::new(&self.name.file, None);
+            }
+            Ok(ExportedName(selectors)) => {
+                self.name = ImageName::with_selectors(&self.name.file, &selectors);
+            }
+            Err(WorkerError::Finished) => self.end()?,
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
@@ -154,9 +145,11 @@ impl Drop for Export {
     }
 }
 
-/// The selectors of a name, for [`Export::wait`].
-fn selectors(name: &ImageName) -> Vec<u8> {
-    let file = name.file.as_os_str().as_bytes().len();
-    let operand = name.operand();
-    [operand[file..].strip_prefix(b"@").unwrap_or_default(), &[0]].concat()
+impl ExportedName {
+    fn of(name: &ImageName) -> Self {
+        let file = name.file.as_os_str().as_bytes().len();
+        let operand = name.operand();
+        let selectors = operand[file..].strip_prefix(b"@").unwrap_or_default();
+        Self(selectors.to_vec())
+    }
 }

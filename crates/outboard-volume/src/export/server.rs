@@ -4,6 +4,7 @@
 //! The file always has the size of the device. The host caches reads while the file is open, and
 //! writes through.
 
+use super::ExportedName;
 use crate::address::ImageName;
 use crate::session::{Session, WantedDevice};
 use fuser::{
@@ -13,10 +14,10 @@ use fuser::{
 };
 use outboard::{Fd, System};
 use outboard_error::{Error, Result};
+use outboard_worker::Parent;
 use std::ffi::OsStr;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, RwLock};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,15 +30,15 @@ const EVER: Duration = Duration::from_secs(1 << 30);
 /// Bytes of the largest read or write request.
 const LARGEST: u32 = 1 << 20;
 
-/// Answers requests until the other end of `control` is closed. Then all writes are on stable
-/// storage.
+/// Answers the host's requests until the parent needs the file no more. Then all writes are on
+/// stable storage.
 pub fn serve(
     session: &mut Session,
     name: &ImageName,
     wanted: WantedDevice,
     write: bool,
     requests: OwnedFd,
-    control: UnixStream,
+    parent: &mut Parent<(), ExportedName>,
 ) -> Result<()> {
     let failed = |error: io::Error| Error::failed(format!("cannot use {}", name.shown()), &error);
     let (device, found) = session.block_device(name, wanted, write)?;
@@ -56,11 +57,10 @@ pub fn serve(
     thread::Builder::new()
         .spawn(move || fuse.run())
         .map_err(failed)?;
-    let mut control = control;
-    control
-        .write_all(&super::selectors(&found))
-        .and_then(|()| control.read_to_end(&mut Vec::new()))
-        .map_err(failed)?;
+    // A parent that is gone needs the file no more.
+    if parent.send(&ExportedName::of(&found)).is_ok() {
+        while let Ok(Some(())) = parent.receive() {}
+    }
     // Waits for requests under way, and refuses later ones.
     let fd = gate.write().expect("no thread panics").take();
     let synced = fd.filter(|_| write).map_or(Ok(()), |fd| fd.sync());

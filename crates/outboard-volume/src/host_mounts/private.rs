@@ -10,20 +10,20 @@ use outboard::System;
 use outboard_error::{Error, Result};
 use outboard_sandbox::sandbox::rights::unshare_user;
 use outboard_sandbox::tool;
+use outboard_worker::{Launch, Started};
 use std::ffi::OsStr;
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{ExitStatus, Stdio};
 
 /// A process that runs the helper to unmount, on request or when its parent is gone. The helper's
 /// own `auto_unmount` does not work: as root it asks whether the file system is dead, and a mount
 /// without `allow_other` refuses root (libfuse 3.14).
 struct Unmounter {
-    process: Child,
+    process: Started,
     /// Its standard input.
     socket: UnixStream,
 }
@@ -33,30 +33,29 @@ impl Unmounter {
 
     fn start(directory: &Path) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        let process = Command::new("/bin/sh")
-            .args(["-c", Self::SCRIPT])
-            .arg(tool::unconfined(HELPER)?.get_program())
-            .env_clear()
-            .arg(directory)
-            // Keeps signals of the terminal away from it.
-            .process_group(0)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
+        let process = Launch::new("/bin/sh")
+            .arguments(["-c", Self::SCRIPT])
+            .argument(tool::path_of(HELPER)?)
+            .argument(directory)
+            .clear_environment()
+            .own_group()
+            .outlives()
+            .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()?;
+            .start()?;
         Ok(Self { process, socket })
     }
 
     /// Ends it without an unmount.
     fn cancel(mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.process.process.kill();
     }
 
-    fn finish(self) -> io::Result<Output> {
+    fn finish(self) -> io::Result<ExitStatus> {
         // A copy of this process may have it open, too.
         self.socket.shutdown(Shutdown::Both)?;
-        self.process.wait_with_output()
+        Ok(self.process.wait_with_errors()?.0)
     }
 }
 
@@ -89,7 +88,7 @@ impl PrivateMount {
             None => unmount_directly(&self.directory, true).map_err(UnmountFailure::error),
             // The process that was to unmount has been killed.
             Some(unmounter) => match unmounter.finish() {
-                Ok(output) if output.status.success() => Ok(()),
+                Ok(status) if status.success() => Ok(()),
                 _ => unmount(&self.directory, true),
             },
         }

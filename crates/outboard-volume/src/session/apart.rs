@@ -4,10 +4,10 @@
 //! command does, works with the kernel.
 
 use super::{in_session, Session};
-use outboard::close_of_parent;
-use outboard_error::Result;
-use outboard_sandbox::apart::Apart;
+use outboard_error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
+use outboard_worker::{CopyOptions, Descriptors, Parent, WorkerProcess};
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 use std::os::fd::RawFd;
@@ -20,7 +20,7 @@ pub fn apart<T: Serialize + DeserializeOwned>(
     access: &HostAccess,
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    start_apart(session, access, work)?.finish()
+    apart_without(session, access, &[], work)
 }
 
 /// As [`apart`]. The copy does not have these descriptors of the caller's functions.
@@ -30,33 +30,49 @@ pub fn apart_without<T: Serialize + DeserializeOwned>(
     closed: &[RawFd],
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    start(session, access, closed, work)?.finish()
+    let descriptors = Descriptors::Without(closed.to_vec());
+    let work = |session: &mut Session, _: &mut Parent<(), ()>| work(session);
+    start(session, access, descriptors, work)?.finish()
 }
 
-/// As [`apart`], without waiting for the end.
-pub fn start_apart<T: Serialize>(
+/// As [`apart`], without waiting for the end. The copy takes requests and sends replies.
+pub fn start_apart<Request, Reply, T>(
     session: &mut Session,
     access: &HostAccess,
-    work: impl FnOnce(&mut Session) -> Result<T>,
-) -> Result<Apart> {
-    start(session, access, &[], work)
+    work: impl FnOnce(&mut Session, &mut Parent<Request, Reply>) -> Result<T>,
+) -> Result<WorkerProcess<Request, Reply, T>>
+where
+    Request: Serialize + DeserializeOwned,
+    Reply: Serialize + DeserializeOwned,
+    T: Serialize + DeserializeOwned,
+{
+    start(session, access, Descriptors::All, work)
 }
 
-fn start<T: Serialize>(
+fn start<Request, Reply, T>(
     session: &mut Session,
     access: &HostAccess,
-    closed: &[RawFd],
-    work: impl FnOnce(&mut Session) -> Result<T>,
-) -> Result<Apart> {
-    Apart::start(session.umask(), |interrupt| {
-        closed.iter().copied().for_each(close_of_parent);
+    descriptors: Descriptors,
+    work: impl FnOnce(&mut Session, &mut Parent<Request, Reply>) -> Result<T>,
+) -> Result<WorkerProcess<Request, Reply, T>>
+where
+    Request: Serialize + DeserializeOwned,
+    Reply: Serialize + DeserializeOwned,
+    T: Serialize + DeserializeOwned,
+{
+    let options = CopyOptions {
+        descriptors,
+        ..Interrupt::of_copy(session.umask())
+    };
+    let copy = WorkerProcess::copy(options, |parent| {
         let obedient = |session: &mut Session| {
             // Images were opened before; that may have taken a while.
-            interrupt.check()?;
-            work(session)
+            Interrupt::poll().check()?;
+            work(session, parent)
         };
         let (options, keys) = (session.options().clone(), session.take_keys());
         Session::as_part(options, access, keys, &session.used())
             .and_then(|session| in_session(session, obedient))
-    })
+    });
+    copy.map_err(|error| Error::failed("cannot start a process for the kernel", &error))
 }

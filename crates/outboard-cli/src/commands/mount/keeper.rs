@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The keeper: mounts, starts the server, and unmounts when it is asked to end.
 //!
-//! In the background it tells the command that started it, over its standard output, what went
-//! wrong, or with a NUL that all is well, which the command answers with a byte. After that nobody
-//! listens there, and it tells the system's log.
+//! In the background, the command that started it shows what it writes on standard error, until the
+//! file system can be used ([`protocol`](super::protocol)). After that it writes to the system's
+//! log.
 
 use super::plan::Plan;
-use outboard::{send_fd, signals, HostTree};
+use super::protocol::{
+    CommandDone, KeeperParent, KeeperProcess, KeeperReady, ServerProcess, ServerStep, LONGEST,
+};
+use outboard::{signals, HostTree};
 use outboard_error::{warn, Error, ErrorKind, Result};
-use outboard_sandbox::crash;
 use outboard_sandbox::interrupt::ending_signals;
 use outboard_volume::host_mounts;
+use outboard_worker::{Launch, ProcessEnd, WorkerError};
 use signal_hook::consts::SIGINT;
 use signal_hook::low_level::pipe;
-use std::fmt::{Display, Formatter};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -40,45 +40,36 @@ fn cannot_start(error: io::Error) -> Error {
     Error::failed("cannot start the server of the mount", &error)
 }
 
-/// This program again, in another role.
-fn program(plan: &Plan, role: &str) -> Result<Command> {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("outboard").args(plan.arguments(role)?);
-    // No signal of the terminal goes to it.
-    command.process_group(0);
-    Ok(command)
+/// This program again, in another role. No signal of the terminal goes to it.
+fn program(plan: &Plan, role: &str) -> Result<Launch> {
+    let launch = Launch::this_program().name("outboard");
+    Ok(launch
+        .arguments(plan.arguments(role)?)
+        .stdin(Stdio::null())
+        .own_group()
+        .outlives())
+}
+
+fn print_line(line: &[u8]) {
+    // There is nobody to tell of an error here.
+    let _ = io::stderr().write_all(&[line, b"\n"].concat());
 }
 
 /// Starts a keeper in the background, and waits until the file system can be used.
 pub fn start(plan: &Plan) -> Result<()> {
-    let (mut ours, theirs) = UnixStream::pair().map_err(cannot_start)?;
-    let second = theirs.try_clone().map_err(cannot_start)?;
-    let mut keeper = program(plan, "keeper")?
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(OwnedFd::from(theirs)))
-        .stderr(Stdio::from(OwnedFd::from(second)))
-        .spawn()
-        .map_err(cannot_start)?;
-    let mut buffer = [0; 4096];
-    loop {
-        let length = ours.read(&mut buffer).map_err(cannot_start)?;
-        if length == 0 {
-            return Err(told(keeper.wait()));
-        }
-        let end = buffer[..length].iter().position(|byte| *byte == 0);
-        // There is nobody to tell of an error here.
-        let _ = io::stderr().write_all(&buffer[..end.unwrap_or(length)]);
-        if end.is_some() {
-            return ours.write_all(b"+").map_err(cannot_start);
-        }
-    }
+    let launch = program(plan, "keeper")?.directory("/");
+    let keeper = KeeperProcess::program_with_lines(launch, LONGEST, print_line);
+    let mut keeper = keeper.map_err(cannot_start)?;
+    keeper.receive(None).map_err(reported)?;
+    keeper.end_lines();
+    keeper.send(&CommandDone, None).map_err(reported)
 }
 
-/// The error of a command whose server or keeper has ended, and has said why.
-fn told(status: io::Result<ExitStatus>) -> Error {
-    match outcome(status) {
-        Outcome::Crashed(Crash::Panic) => Error::Panicked,
+/// The error of a command whose server or keeper has ended, and has reported why.
+fn reported(error: WorkerError) -> Error {
+    match error {
+        WorkerError::Ended(ProcessEnd::Panicked) => Error::Panicked,
+        WorkerError::Host(error) => cannot_start(error),
         _ => Error::AlreadyReported,
     }
 }
@@ -123,16 +114,12 @@ impl Voice {
         if !self.background {
             return true;
         }
-        let heard = io::stdout()
-            .as_fd()
-            .try_clone_to_owned()
-            .and_then(|socket| {
-                let mut command = UnixStream::from(socket);
-                command.write_all(b"\0")?;
-                command.read_exact(&mut [0])
-            });
+        let done = KeeperParent::of_program().is_ok_and(|mut command| {
+            let sent = command.send(&KeeperReady);
+            sent.is_ok() && matches!(command.receive(), Ok(Some(CommandDone)))
+        });
         self.alone.store(true, Ordering::Relaxed);
-        heard.is_ok()
+        done
     }
 
     /// An error as it leaves this process: told already if nobody reads it otherwise.
@@ -145,13 +132,6 @@ impl Voice {
             _ => error,
         }
     }
-
-    /// Passes on what the server says, until it ends.
-    fn relay(&self, from: ChildStderr) {
-        for line in BufReader::new(from).split(b'\n').map_while(io::Result::ok) {
-            self.line(&String::from_utf8_lossy(&line));
-        }
-    }
 }
 
 enum Event {
@@ -161,62 +141,8 @@ enum Event {
 
 /// A server that answers requests.
 struct Server {
-    /// Its end says that the server shall stop.
-    control: UnixStream,
+    process: ServerProcess,
     since: Instant,
-}
-
-/// A server that does not answer requests yet.
-struct Newborn {
-    child: Child,
-    control: UnixStream,
-    /// Passes on what it says.
-    relay: Option<thread::JoinHandle<()>>,
-}
-
-impl Newborn {
-    /// Waits until it has done its next step. The error: it ended instead, and has said why.
-    fn hear(&mut self) -> Result<()> {
-        match self.control.read(&mut [0]) {
-            Ok(1) => Ok(()),
-            _ => Err(told(self.give_up())),
-        }
-    }
-
-    /// Waits for its end, which comes when nobody needs it.
-    fn give_up(&mut self) -> io::Result<ExitStatus> {
-        let _ = self.control.shutdown(Shutdown::Both);
-        let status = self.child.wait();
-        if let Some(relay) = self.relay.take() {
-            let _ = relay.join();
-        }
-        status
-    }
-}
-
-/// How a server ended.
-enum Outcome {
-    Finished,
-    /// It said why.
-    Failed,
-    Crashed(Crash),
-}
-
-/// How a server crashed.
-#[derive(Clone, Copy)]
-enum Crash {
-    Signal(i32),
-    /// Its kernel panicked, and it has reported that.
-    Panic,
-}
-
-impl Display for Crash {
-    fn fmt(&self, formatter: &mut Formatter) -> std::fmt::Result {
-        match self {
-            Crash::Signal(number) => write!(formatter, "its server was ended by signal {number}"),
-            Crash::Panic => write!(formatter, "its server ended, because its kernel panicked"),
-        }
-    }
 }
 
 struct Keeper<'a> {
@@ -252,15 +178,22 @@ impl Keeper<'_> {
         }
         loop {
             let lived = server.since;
-            let crash = match self.serve(server) {
-                Outcome::Finished => return Ok(()),
-                Outcome::Failed => return Err(Error::AlreadyReported),
-                Outcome::Crashed(crash) => crash,
+            let end = self.serve(server);
+            let crash = match end {
+                Some(ProcessEnd::Exited(0)) => return Ok(()),
+                // It has reported why.
+                Some(ProcessEnd::Exited(_)) | None => return Err(Error::AlreadyReported),
+                Some(ProcessEnd::Killed(signal)) => {
+                    format!("its server was ended by signal {signal}")
+                }
+                Some(ProcessEnd::Panicked) => {
+                    "its server ended, because its kernel panicked".to_owned()
+                }
             };
             let shown = self.plan.directory.display();
             if !self.plan.restart || lived.elapsed() < WORTHWHILE {
                 return Err(self.last(
-                    crash,
+                    end,
                     &format!(
                         "{shown}: {crash}: every access is an error until it is unmounted \
                          (outboard umount {shown})"
@@ -276,13 +209,12 @@ impl Keeper<'_> {
     }
 
     /// The error of a keeper that gives up after a crash.
-    fn last(&self, crash: Crash, message: &str) -> Error {
-        match crash {
-            Crash::Signal(_) => Error::known(ErrorKind::Crashed, message),
-            Crash::Panic => {
-                self.voice.tell(message);
-                Error::Panicked
-            }
+    fn last(&self, end: Option<ProcessEnd>, message: &str) -> Error {
+        if end == Some(ProcessEnd::Panicked) {
+            self.voice.tell(message);
+            Error::Panicked
+        } else {
+            Error::known(ErrorKind::Crashed, message)
         }
     }
 
@@ -304,16 +236,16 @@ impl Keeper<'_> {
     fn mount(&self) -> Result<Server> {
         let plan = self.plan;
         let directory = &plan.directory;
-        let mut newborn = self.start()?;
-        newborn.hear()?;
+        let mut server = self.start()?;
+        await_step(&mut server, ServerStep::Prepared)?;
         let device = match host_mounts::mount(directory, &plan.source, plan.options.flags()) {
             Ok(device) => device,
             Err(error) => {
-                let _ = newborn.give_up();
+                let _ = server.end();
                 return Err(error);
             }
         };
-        let server = self.connect(newborn, device);
+        let server = self.connect(server, device);
         match &server {
             Ok(_) => host_mounts::read_further_ahead(directory),
             Err(_) => {
@@ -325,56 +257,38 @@ impl Keeper<'_> {
         server
     }
 
-    fn start(&self) -> Result<Newborn> {
-        let (control, theirs) = UnixStream::pair().map_err(cannot_start)?;
-        let mut command = program(self.plan, "server")?;
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(OwnedFd::from(theirs)));
-        if self.voice.background {
-            command.stderr(Stdio::piped());
-        }
-        let mut child = command.spawn().map_err(cannot_start)?;
-        // It holds our copies of what only the server may have.
-        drop(command);
-        let relay = child.stderr.take().map(|from| {
+    fn start(&self) -> Result<ServerProcess> {
+        let launch = program(self.plan, "server")?;
+        let server = if self.voice.background {
             let voice = self.voice.clone();
-            thread::spawn(move || voice.relay(from))
-        });
-        Ok(Newborn {
-            child,
-            control,
-            relay,
-        })
+            let line = move |line: &[u8]| voice.line(&String::from_utf8_lossy(line));
+            ServerProcess::program_with_lines(launch, LONGEST, line)
+        } else {
+            ServerProcess::program(launch, LONGEST)
+        };
+        server.map_err(cannot_start)
     }
 
     /// Gives a server the FUSE device, of which no copy stays here, and waits until it answers
     /// requests.
-    fn connect(&self, mut newborn: Newborn, device: OwnedFd) -> Result<Server> {
-        // The next read notices a server that is not there to take the device.
-        let _ = send_fd(&newborn.control, device.as_fd());
+    fn connect(&self, mut server: ServerProcess, device: OwnedFd) -> Result<Server> {
+        server.send_descriptor(device.as_fd());
         drop(device);
-        newborn.hear()?;
-        self.wait_for(newborn.child)?;
+        await_step(&mut server, ServerStep::Serving)?;
+        let sender = self.sender.clone();
+        let watched = server.watch_end(move |status| {
+            let _ = sender.send(Event::Ended(status));
+        });
+        watched.map_err(cannot_start)?;
         Ok(Server {
-            control: newborn.control,
+            process: server,
             since: Instant::now(),
         })
     }
 
-    fn wait_for(&self, mut child: Child) -> Result<()> {
-        let sender = self.sender.clone();
-        thread::Builder::new()
-            .spawn(move || {
-                let _ = sender.send(Event::Ended(child.wait()));
-            })
-            .map_err(cannot_start)?;
-        Ok(())
-    }
-
-    /// Waits until the server ends, by itself or because of a signal.
-    fn serve(&self, server: Server) -> Outcome {
-        let mut control = Some(server.control);
+    /// Waits until the server ends, by itself or because of a signal. Returns how it ended, if that
+    /// is known.
+    fn serve(&self, mut server: Server) -> Option<ProcessEnd> {
         let mut patience = None;
         loop {
             let event = match patience {
@@ -385,17 +299,20 @@ impl Keeper<'_> {
                 Some(patience) => self.events.recv_timeout(patience),
             };
             match event {
-                Ok(Event::Ended(status)) => return outcome(status),
+                Ok(Event::Ended(status)) => {
+                    server.process.end_lines();
+                    return status.ok().map(ProcessEnd::from);
+                }
                 Ok(Event::Signal) if patience.is_none() => {
                     self.leave();
                     patience = Some(LEAVE);
                 }
                 // It is still used, or the user cannot wait.
                 Ok(Event::Signal) | Err(RecvTimeoutError::Timeout) => {
-                    drop(control.take());
+                    server.process.end_requests();
                     patience = Some(FLUSH);
                 }
-                Err(RecvTimeoutError::Disconnected) => return Outcome::Failed,
+                Err(RecvTimeoutError::Disconnected) => return None,
             }
         }
     }
@@ -426,13 +343,13 @@ fn flush(directory: &Path) -> io::Result<()> {
     root.sync()
 }
 
-fn outcome(status: io::Result<ExitStatus>) -> Outcome {
-    match status {
-        Ok(status) if status.success() => Outcome::Finished,
-        Ok(status) if status.code() == Some(crash::CODE.into()) => Outcome::Crashed(Crash::Panic),
-        Ok(status) => status.signal().map_or(Outcome::Failed, |number| {
-            Outcome::Crashed(Crash::Signal(number))
-        }),
-        Err(_) => Outcome::Failed,
+/// Waits until the server has done its next step. The error: it ended instead, and has reported
+/// why.
+fn await_step(server: &mut ServerProcess, wanted: ServerStep) -> Result<()> {
+    match server.receive(None).map_err(reported)? {
+        step if step == wanted => Ok(()),
+        _ => Err(Error::Failed(
+            "the server of the mount broke the protocol".to_owned(),
+        )),
     }
 }

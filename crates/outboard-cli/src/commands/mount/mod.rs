@@ -13,6 +13,7 @@ mod ending;
 mod keeper;
 mod options;
 mod plan;
+mod protocol;
 mod remount;
 mod serve;
 pub mod umount;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The server: the process that runs the kernel and answers the host's requests.
 //!
-//! Its standard output is a socket to the keeper. When all that it needs of the host is open it
-//! sends a byte there and gets the FUSE device: an image may be below the directory that is mounted
-//! on, where nobody finds it by its name any more. Another byte tells that requests are answered,
-//! and the end of what comes from there means to stop.
+//! Its standard output is a socket to the keeper ([`protocol`](super::protocol)). When all that it
+//! needs of the host is open it asks for the FUSE device: an image may be below the directory that
+//! is mounted on, where nobody finds it by its name any more.
 
 use super::options::Options;
 use super::plan::Plan;
+use super::protocol::{ServerParent, ServerStep};
 use fuser::{Config, SessionACL};
-use outboard::{receive_fd, signals, Fd, System};
+use outboard::{receive_fd, signals, System};
 use outboard_error::{Error, Result};
 use outboard_fuse::owners::Owners;
 use outboard_fuse::server::{
@@ -30,15 +30,17 @@ enum ServerEnd {
     Asked,
 }
 
-/// Has the keeper mount. The error: it did not, and told why.
-fn ask_for_device(keeper: &Fd) -> io::Result<OwnedFd> {
-    keeper.write_all(b"+")?;
-    receive_fd(io::stdout())
+/// Has the keeper mount. The error: it did not, and has reported why.
+fn ask_for_device(keeper: &mut ServerParent) -> Result<OwnedFd> {
+    let sent = keeper.send(&ServerStep::Prepared);
+    // The sandbox allows this call with standard output alone.
+    let device = sent.ok().and_then(|()| receive_fd(io::stdout()).ok());
+    device.ok_or(Error::AlreadyReported)
 }
 
 pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     let failed = |error| Error::failed("cannot serve the mount", &error);
-    let keeper = Fd::standard(1).map_err(failed)?;
+    let mut keeper = ServerParent::of_program().map_err(failed)?;
     // The keeper decides what a signal means.
     signals::ignore().map_err(failed)?;
     let options = &plan.options;
@@ -46,7 +48,7 @@ pub fn run(plan: &Plan, session: &mut Session) -> Result<()> {
     // This closes the sandbox. The kernel has not seen a byte of the image yet.
     session.remember_more();
     session.prepare(&plan.image, write)?;
-    let device = ask_for_device(&keeper).map_err(|_| Error::AlreadyReported)?;
+    let device = ask_for_device(&mut keeper)?;
     session.set_style(style(options));
     let index = session.mount(&plan.image, write)?;
     let owners = Owners {
@@ -121,12 +123,14 @@ fn start(
     Ok(())
 }
 
-/// Tells the keeper that all is well, and waits for its word.
-fn listen(keeper: Fd, ended: Sender<ServerEnd>) -> io::Result<()> {
-    keeper.write_all(b"+")?;
+/// Reports to the keeper that requests are answered, and waits until it is to stop.
+fn listen(mut keeper: ServerParent, ended: Sender<ServerEnd>) -> io::Result<()> {
+    keeper
+        .send(&ServerStep::Serving)
+        .map_err(io::Error::other)?;
     thread::Builder::new().spawn(move || {
-        let mut byte = [0];
-        let _ = keeper.read(&mut byte);
+        // There is no request: this is the end of the channel.
+        let _ = keeper.receive();
         let _ = ended.send(ServerEnd::Asked);
     })?;
     Ok(())
