@@ -95,6 +95,8 @@ class Repository:
         write(f"{path}/tests/option_names.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/type_names.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/licences.py", "#!/bin/sh\n", 0o755)
+        write(f"{path}/tests/packages.py", "#!/bin/sh\n", 0o755)
+        write(f"{path}/tests/second_processes.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/sweep.py", "#!/bin/sh\necho swept\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
         write(f"{path}/fuzz/run", "#!/bin/sh\n", 0o755)

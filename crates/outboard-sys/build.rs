@@ -4,6 +4,8 @@
 //! 1. in the directory OUTBOARD_LIB_DIR, if that is set;
 //! 2. in the repository's out/lib, if the library was built there;
 //! 3. where pkg-config says, if the library is installed.
+//!
+//! With DOCS_RS, as docs.rs sets it, it looks for nothing: documentation needs no library.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -49,15 +51,23 @@ fn find() -> Result<PathBuf, String> {
 }
 
 fn main() {
-    println!("cargo:rerun-if-env-changed=OUTBOARD_LIB_DIR");
-    for variable in ["PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"] {
+    for variable in [
+        "DOCS_RS",
+        "OUTBOARD_LIB_DIR",
+        "PKG_CONFIG_PATH",
+        "PKG_CONFIG_LIBDIR",
+    ] {
         println!("cargo:rerun-if-env-changed={variable}");
+    }
+    if env::var_os("DOCS_RS").is_some() {
+        return;
     }
     let directory = find().unwrap_or_else(|why| {
         eprintln!(
             "error: cannot find liboutboard.a with its components: {why}.\n\
              Install it (in Outboard's repository: make, then make install; for another prefix, \
-             set PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), or set OUTBOARD_LIB_DIR to its directory."
+             set PKG_CONFIG_PATH=PREFIX/lib/pkgconfig), or set OUTBOARD_LIB_DIR to its directory. \
+             Documentation alone needs no library: set DOCS_RS=1."
         );
         exit(1);
     });

@@ -75,11 +75,9 @@ pub fn code_of(error: &Error) -> u8 {
     match error {
         Error::Usage(_) => USAGE,
         Error::Interrupted(_) => exit_code(INTERRUPTED),
-        Error::Failed(_) | Error::Known(_) | Error::AlreadyReported => {
-            FAILURE_CODE.load(Ordering::Relaxed)
-        }
         Error::Panicked => crash::CODE,
         Error::ReaderGone => READER_GONE,
+        _ => FAILURE_CODE.load(Ordering::Relaxed),
     }
 }
 
@@ -88,8 +86,8 @@ pub fn code_of(error: &Error) -> u8 {
 pub fn may_be_of_the_host(result: &Result<CommandStatus>) -> bool {
     match result {
         Ok(status) => status.0 == CHECK_FAILED,
-        Err(Error::Failed(_) | Error::Known(_) | Error::AlreadyReported) => true,
         Err(Error::Usage(_) | Error::Interrupted(_) | Error::Panicked | Error::ReaderGone) => false,
+        Err(_) => true,
     }
 }
 

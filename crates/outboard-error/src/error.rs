@@ -12,6 +12,7 @@ use std::path::Path;
 
 /// Why work ended without success. Messages name the thing and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum Error {
     /// The call makes no sense: a name, a pattern, an option. Nothing was done.
     Usage(String),

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors of the engine: what failed, on which thing, why.
-//!
-//! A [`Failure`] has a kind ([`ErrorKind`]), the errno of its cause, its file, a text, and the
-//! kernel's own words. Its advice is a [`Hint`], which the [`Front`] words. An [`Error`] is the end
-//! of work: a failure, a call that makes no sense, a stop by the user. [`report`](report()) and
-//! [`warn`](warn()) report to the front while work goes on; [`Notes`] collects these reports in
-//! calls of the library. [`format`](mod@format) makes the parts of messages; [`size`] reads the
-//! sizes that users write.
-
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Something that failed while the rest went on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Reported {
     /// The kind of the error.
     pub kind: ErrorKind,

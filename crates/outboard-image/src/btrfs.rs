@@ -28,6 +28,7 @@ pub(crate) const DEVICE: usize = 201;
 
 /// What a superblock says of its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BtrfsMember {
     /// UUID of the file system.
     pub file_system: String,

@@ -10,6 +10,7 @@ const IO_ERROR: i32 = 5;
 
 /// A reason, as a text that continues "the image, but ...".
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The metadata contradict themselves, or a part of the image is missing.
     Damaged(String),

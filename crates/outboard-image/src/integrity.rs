@@ -9,6 +9,7 @@ pub(crate) const MAGIC: &[u8] = b"integrt\0";
 
 /// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct IntegritySuperblock {
     /// Bytes of the tag of each block.
     pub tag_size: u16,

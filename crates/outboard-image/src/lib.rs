@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the contents of a disk image from its bytes alone: no kernel is needed.
-//!
-//! [`probe`] recognises what is in a disk or partition by its superblock;
-//! [`partition::read_table`] reads a partition table. Images come from strangers: every read is
-//! bounds-checked, every loop has a limit, and nothing panics.
-
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 mod block;

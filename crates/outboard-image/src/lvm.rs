@@ -26,6 +26,7 @@ const LONGEST: u64 = 16 << 20;
 
 /// A disk or partition of a volume group, or one prepared for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PhysicalVolume {
     /// Its identifier, without dashes.
     pub id: String,

@@ -78,6 +78,7 @@ pub enum MemberRole {
 
 /// The superblock of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ArrayMember {
     /// Version of the superblock.
     pub version: Version,

@@ -53,6 +53,7 @@ type Runs = Vec<(Option<u64>, u64)>;
 
 /// The master file table of a volume.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct FileTable {
     cluster: u64,
     record: u64,

@@ -31,6 +31,7 @@ const EXTENSION_BACKING_FORMAT: u32 = 0xe279_2aca;
 
 /// The result of [`read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Qcow2Header {
     /// Size of the disk in bytes.
     pub size: u64,

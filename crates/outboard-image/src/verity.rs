@@ -12,6 +12,7 @@ const LONGEST_SALT: usize = 256;
 
 /// The fields of the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VeritySuperblock {
     /// 1: the salt precedes a block in the hash, 0: it follows.
     pub hash_type: u32,

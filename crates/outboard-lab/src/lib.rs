@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Labs: networks of kernels that a file describes. docs/labs.md has the format.
-//!
-//! [`Topology::parse`] checks a file, [`run`] starts a process for each node, runs the steps, and
-//! returns a [`LabReport`].
+#![doc = include_str!("../README.md")]
 
 mod directory;
 mod echo;

@@ -7,6 +7,7 @@ use crate::topology::Topology;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct LabReport {
     pub name: String,
     pub nodes: usize,
@@ -21,6 +22,7 @@ pub struct LabReport {
 
 /// What a step has measured. `None`: it does not measure this.
 #[derive(Clone, Debug, Default, Serialize)]
+#[non_exhaustive]
 pub struct StepResult {
     pub line: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +54,7 @@ pub struct StepResult {
 
 /// The counters of an interface.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct InterfaceReport {
     pub node: String,
     pub link: String,

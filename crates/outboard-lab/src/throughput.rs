@@ -11,6 +11,7 @@ const MOST: usize = 256;
 
 /// The bytes that arrived in intervals of one length, from the start of a transfer on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Throughput {
     /// Seconds of one interval.
     pub interval: f64,

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! liboutboard for Rust, and the Linux system calls that the crates above need.
-//!
-//! This is the only crate of Outboard that contains `unsafe`. It has three layers:
-//!
-//! * [`ffi`]: the C functions of `outboard/outboard.h`, as they are;
-//! * [`Instance`], [`kernel`] and [`component`]: boot, halt, disks and modules as safe functions;
-//! * [`System`] and [`Fd`]: Linux system calls as safe functions. A [`System`] is
-//!   the host's kernel or one in this process; all speak the same language,
-//!   so code above is written once and works on each.
-
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 pub mod component;

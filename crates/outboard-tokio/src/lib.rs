@@ -1,35 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sockets of a kernel in this process, for tokio.
-//!
-//! The types are those of [`outboard::net`] with async methods, [`AsyncRead`] and [`AsyncWrite`].
-//! They work in every runtime of tokio, which needs no I/O driver for them: one thread of the
-//! kernel's readiness bridge wakes the tasks. Idle connections use no CPU.
-//!
-//! ```no_run
-//! use outboard_tokio::{TcpListener, TcpStream};
-//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
-//!
-//! # async fn example() -> std::io::Result<()> {
-//! let net = outboard::Kernel::builder().boot()?.net();
-//! net.set_up("lo")?;
-//! let listener = TcpListener::bind(&net, "127.0.0.1:80".parse().unwrap())?;
-//! let mut client = TcpStream::connect(&net, "127.0.0.1:80".parse().unwrap()).await?;
-//! let (mut server, _) = listener.accept().await?;
-//! client.write_all(b"Hello").await?;
-//! let mut text = [0; 5];
-//! server.read_exact(&mut text).await?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A future that is dropped cancels its call: no byte is lost. After the halt of the kernel all
-//! calls fail with [`KernelError::Halted`].
-//!
-//! [`KernelError::Halted`]: outboard::KernelError::Halted
-//!
-//! [`AsyncRead`]: tokio::io::AsyncRead
-//! [`AsyncWrite`]: tokio::io::AsyncWrite
-
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 mod nonblocking;

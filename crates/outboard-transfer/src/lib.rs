@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Moving trees into, out of and between disk images: see [`Transfer`].
-
+#![doc = include_str!("../README.md")]
 // `cp` copies trees, `tar` packs and unpacks archives; both use several threads, keep all
 // attributes that the destination can have, and report what they could not keep (`report`). `walk`
 // goes through a tree for commands that visit one file at a time; `cp::walk` and `tar::tree` say
 // why they do not use it. `diff` compares trees, `find` has the language of searches. The other
 // modules understand what users write and what files have: owners, modes, times, access lists,
 // labels.
-
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

@@ -64,6 +64,7 @@ fn contents(archive: &mut File, format: Format) -> io::Result<Vec<u8>> {
         Format::Gzip => MultiGzDecoder::new(archive).read_to_end(&mut bytes)?,
         Format::Zstd => zstd::Decoder::new(archive)?.read_to_end(&mut bytes)?,
         Format::Xz => XzDecoder::new(archive).read_to_end(&mut bytes)?,
+        _ => panic!("no decoder of {format:?}"),
     };
     Ok(bytes)
 }

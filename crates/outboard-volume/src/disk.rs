@@ -4,9 +4,9 @@
 use crate::address::ImageName;
 use crate::disk_contents::{list, VolumeEntry};
 use crate::opened_disk::{OpenedDisk, Result};
-use crate::options::Options;
 use crate::session::Session;
 use crate::volume::Volume;
+use crate::volume_options::Options;
 use outboard_error::{Error, ErrorKind, Failure, Notes};
 use outboard_image::partition::Table;
 use std::ffi::{OsStr, OsString};
@@ -89,7 +89,7 @@ impl Disk {
         }
         let notes = Notes::default();
         let (open, ()) = notes.collect(|| {
-            OpenedDisk::open(&image, options, write, |session| {
+            OpenedDisk::open(&image, options.into(), write, |session| {
                 session.add_image(&image, write)
             })
         })?;

@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// A partition or volume of a [`Disk`](crate::Disk).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct VolumeEntry {
     name: OsString,
     sort: &'static str,

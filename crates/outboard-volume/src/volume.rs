@@ -6,7 +6,7 @@
 
 use crate::address::ImageName;
 use crate::opened_disk::{OpenedDisk, Result};
-use crate::options::Options;
+use crate::volume_options::Options;
 use outboard::{KernelError, Mount, Space, Tree};
 use outboard_error::{Failure, Notes};
 use std::ffi::{OsStr, OsString};
@@ -76,7 +76,7 @@ impl Volume {
         let notes = Notes::default();
         let image = ImageName::find(name);
         let (disk, mount) = notes.collect(|| {
-            OpenedDisk::open(&image, options, write, |session| {
+            OpenedDisk::open(&image, options.into(), write, |session| {
                 session.mount_volume(&image, write)
             })
         })?;

@@ -1,27 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Linux kernel code as a library, safely: boot kernels in this process, add
-//! disk images, mount their file systems and use the files in them.
-//!
-//! ```no_run
-//! use std::io::Read;
-//! # fn main() -> std::io::Result<()> {
-//! let kernel = outboard::Kernel::builder().boot()?;
-//! let disk = kernel.add_disk("disk.img".as_ref(), outboard::DiskOptions::read_only())?;
-//! let mount = disk.device(None)?.mount(&outboard::MountOptions::default())?;
-//! let mut text = String::new();
-//! mount.open("/etc/hostname")?.read_to_string(&mut text)?;
-//! mount.unmount()?;
-//! kernel.halt()
-//! # }
-//! ```
-//!
-//! This crate works with raw disks, and with partitions by their numbers. The crate
-//! `outboard-volume` has all the rest of a disk image behind one type: qcow2, LUKS, LVM, RAID.
-//!
-//! Everything can be used from any thread. Errors are [`std::io::Error`] with the
-//! errno that the kernel returned, or have the name of a [`KernelError`]. A process can have
-//! several kernels, and boot again after a halt.
-
+#![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
 mod array;

@@ -97,6 +97,7 @@ impl MountOptions {
 /// How much room a file system has, in bytes and files. Counts of files are 0 where a file
 /// system has no fixed number of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Space {
     /// Bytes of a block.
     pub block_size: u64,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The whole life of a kernel: boot, disks, mounts, files, halt. Needs the real library and mke2fs.
 
-use outboard::image::Probe;
 use outboard::{
     remembered, BlockDevice, DiskOptions, FileType, Kernel, Level, LogRing, MountOptions,
     OpenOptions, Storage, Target,
@@ -134,10 +133,8 @@ fn from_boot_to_halt() -> std::io::Result<()> {
     assert!(remembered(kernel.system())?.other.saturating_sub(before) >= SYSFS_LEAST);
     let found = device.probe()?.expect("an ext4 file system");
     assert_eq!((found.kind, found.label.as_deref()), ("ext4", Some("api")));
-    let other = Probe {
-        kind: "vfat",
-        ..found.clone()
-    };
+    let mut other = found.clone();
+    other.kind = "vfat";
     assert!(device
         .mount(&MountOptions::default().probed(&other))
         .is_err());

@@ -2,7 +2,7 @@
 //! Makes a file system, empty or with a tree in it, in one step.
 //!
 //! The distribution's tool makes it in a private file beside the image; our kernel fills it, or the
-//! tool is given the tree ([`makers`]). Only when it is complete does it become the image, or is it
+//! tool is given the tree (`makers`). Only when it is complete does it become the image, or is it
 //! written into the partition: work that fails or is interrupted leaves nothing behind.
 
 mod archive;

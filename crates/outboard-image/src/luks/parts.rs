@@ -12,6 +12,7 @@ pub const SECTOR: u64 = 512;
 
 /// The header of an encrypted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LuksHeader {
     /// 1 or 2.
     pub version: u16,
@@ -97,6 +98,7 @@ pub struct Digest {
 
 /// Place and cipher of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LuksSegment {
     /// In bytes, a multiple of 512.
     pub offset: u64,

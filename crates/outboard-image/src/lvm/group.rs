@@ -43,6 +43,7 @@ const LEVELS: [&str; 23] = [
 
 /// A volume group.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VolumeGroup {
     /// Name of the group.
     pub name: String,
@@ -60,6 +61,7 @@ pub struct VolumeGroup {
 
 /// The extents of a physical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PhysicalPlace {
     /// The identifier in the physical volume's label.
     pub id: String,
@@ -75,6 +77,7 @@ pub struct PhysicalPlace {
 
 /// A logical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogicalVolume {
     /// UUID of the volume.
     pub id: String,
@@ -88,6 +91,7 @@ pub struct LogicalVolume {
 
 /// A segment of a logical volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Segment {
     /// First sector in the volume.
     pub start: u64,
@@ -108,6 +112,7 @@ pub enum Area {
 
 /// Parameters of a RAID segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Raid {
     /// LVM's name: "raid1", "raid5_ls".
     pub level: String,

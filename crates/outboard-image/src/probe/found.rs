@@ -29,6 +29,7 @@ pub enum State {
 
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Probe {
     /// File system or container.
     pub class: Class,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which attributes of a source its copy gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Keep {
     /// Permissions, limited by the umask.
     #[default]

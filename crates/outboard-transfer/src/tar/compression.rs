@@ -14,6 +14,7 @@ use std::io::{self, Cursor, Read, Write};
 
 /// The compression of a new archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// It is not.
     Plain,

@@ -122,6 +122,7 @@ fn refused(what: impl Display, fault: &Fault) -> io::Error {
         Fault::Damaged(_) => ErrorKind::Damaged,
         Fault::Unsupported(_) => ErrorKind::Unsupported,
         Fault::Unreadable(errno) => return io::Error::from_raw_os_error(*errno),
+        _ => ErrorKind::Other,
     };
     Failure::new(kind, format!("{what}, but {fault}")).into()
 }

@@ -47,6 +47,7 @@ const AT_LEAST: u32 = 5;
 
 /// What happens to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verdict {
     /// It goes on.
     #[default]
@@ -57,6 +58,7 @@ pub enum Verdict {
 
 /// The protocol of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum IpProtocol {
     /// ICMP of IPv4.
     Icmp,
@@ -70,6 +72,7 @@ pub enum IpProtocol {
 
 /// The state of a packet's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ConnectionState {
     /// The first packet.
     New,

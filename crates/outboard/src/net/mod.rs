@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sockets of a kernel, and the configuration of its network.
 //!
-//! [`Kernel::net`] returns a [`Net`], which makes sockets. These have the methods and traits of
-//! std's sockets. A new kernel has one interface, `lo`, which is down.
+//! [`Kernel::net`](crate::Kernel::net) returns a [`Net`], which makes sockets. These have the
+//! methods and traits of std's sockets. A new kernel has one interface, `lo`, which is down.
 //!
 //! ```no_run
 //! # fn main() -> std::io::Result<()> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// A socket of a [`Poller`] that has become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Event {
     /// The number that [`Poller::add`] got.
     pub token: u64,

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 /// The process, user and group at the other end of a UNIX socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Credentials {
     /// Process.
     pub pid: i32,
