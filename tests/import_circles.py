@@ -23,19 +23,9 @@ ROOTS = ("lib.rs", "main.rs")
 # Crate, and files below its src/ that may import each other. This list only shrinks.
 KNOWN: Known = {
     ("outboard-volume", (
-        "containers/convert.rs", "containers/mod.rs", "containers/qcow2.rs", "containers/vhd.rs",
-        "containers/vhd/resize.rs")),
-    ("outboard-volume", ("export/mod.rs", "export/server.rs")),
-    ("outboard-volume", ("host_mounts.rs", "host_mounts/private.rs")),
-    ("outboard-volume", (
-        "layers/hashes.rs", "layers/integrity.rs", "layers/luks/derive.rs", "layers/luks/mod.rs",
-        "layers/lvm.rs", "layers/lvm/activation.rs", "layers/md.rs", "layers/mod.rs",
-        "layers/names.rs", "layers/partitions.rs", "layers/several.rs", "layers/verity.rs")),
-    ("outboard-volume", (
         "session.rs", "session/apart.rs", "session/devices.rs", "session/disks.rs",
         "session/exclusion.rs", "session/layered.rs", "session/mounts.rs", "session/problems.rs",
         "session/remote.rs", "session/used.rs")),
-    ("outboard-volume", ("undo.rs", "undo/format.rs", "undo/places.rs")),
 }
 
 COMMENT_OR_TEXT = re.compile(

@@ -9,6 +9,7 @@
 
 #[doc(hidden)]
 pub mod fsck;
+mod megabytes;
 mod mkfs;
 #[doc(hidden)]
 pub mod part;

@@ -10,8 +10,6 @@ use outboard_volume::image::Image;
 use outboard_volume::options::Options;
 use std::path::Path;
 
-/// Partitions begin at multiples of this, and sizes are rounded up to them.
-pub const MEGABYTE: u64 = 1 << 20;
 const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// An MBR counts sectors, here the smallest ones, with 32 bits; sfdisk would make a partition of
 /// what is left of a larger number.

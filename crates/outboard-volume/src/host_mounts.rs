@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Mounts of the host. Root mounts and unmounts itself, other users by fusermount3(1).
 
-mod private;
+pub mod private;
 
 use crate::servers::KIND;
 use outboard::{receive_fd, System};
 use outboard_error::{reason, Error, ErrorKind, Result};
 use outboard_sandbox::tool;
 use outboard_worker::{Launch, Started};
-pub use private::PrivateMount;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io;

@@ -23,7 +23,7 @@ pub mod fuzzing;
 mod places;
 
 pub use format::put;
-use format::{record, Head, LogState, HEAD};
+use format::{record, wrong, Head, LogState, HEAD};
 use outboard::{Fd, HostTree};
 use outboard_error::{reason, warn, Error, ErrorKind, Failure, Hint, Result};
 use places::{mark_value, FoundLog, Subject, UndoLogFile, UndoMark, MARK};
@@ -32,10 +32,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-
-fn wrong(text: impl Into<String>) -> io::Error {
-    io::Error::other(text.into())
-}
 
 /// The error of a command that only reads an image with a log.
 fn half_changed() -> io::Error {

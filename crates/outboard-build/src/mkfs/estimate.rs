@@ -4,6 +4,7 @@
 use super::archive::SourceArchive;
 use super::host_tree;
 use super::makers::FileSystemMaker;
+use crate::megabytes::{round_up, MEGABYTE};
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
@@ -18,7 +19,6 @@ use std::os::fd::RawFd;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
-const MEGABYTE: u64 = 1 << 20;
 /// Bytes of attributes that have room beside a file's other metadata.
 const SMALL_ATTRIBUTES: u64 = 96;
 /// Bytes of an attribute besides its name and value.
@@ -174,10 +174,6 @@ fn file_bytes(stat: &libc::stat, holes: bool) -> u64 {
     let blocks = (stat.st_size.max(0) as u64).div_ceil(BLOCK);
     let stored = (stat.st_blocks.max(0) as u64).div_ceil(BLOCK / 512) + 1;
     BLOCK * if holes { blocks.min(stored) } else { blocks }
-}
-
-pub fn round_up(size: u64) -> u64 {
-    size.div_ceil(MEGABYTE).saturating_mul(MEGABYTE)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The distribution's makers of file systems: the known ones, and the options of each.
 
+use crate::megabytes::MEGABYTE;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::tool::Tool;
 use outboard_transfer::owner::Owner;
@@ -9,8 +10,6 @@ use outboard_volume::image_file::FILE_SECTOR;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
-
-const MEGABYTE: u64 = 1 << 20;
 
 /// How files come into the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Makes a file system in a private file, of a given size or of one that fits.
 
-use super::estimate::{round_up, Storing, TreeSize};
+use super::estimate::{Storing, TreeSize};
 use super::fill::fill;
 use super::makers::{FileSystemMaker, FillMethod, Reproducible};
 use super::packed::PackedImage;
@@ -9,6 +9,7 @@ use super::recipe::Recipe;
 use super::source::ContentSource;
 use super::volume_plan::{VolumePlan, Wish};
 use super::{ext, fat, host_tree, iso, losses};
+use crate::megabytes::round_up;
 use outboard_error::format::size as size_text;
 use outboard_error::{warn, Error, ErrorKind, Failures, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;

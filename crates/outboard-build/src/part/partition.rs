@@ -2,7 +2,8 @@
 //! A partition that is to be made, as users write it and as sfdisk's script has it.
 
 use super::types;
-use crate::sfdisk::{self, MEGABYTE};
+use crate::megabytes::MEGABYTE;
+use crate::sfdisk;
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::size::parse_size;
 use outboard_error::{Error, Result};

@@ -6,7 +6,8 @@
 //! sfdisk may choose a gap that is too small.
 
 use super::partition::NewPartition;
-use crate::sfdisk::{self, MEGABYTE};
+use crate::megabytes::MEGABYTE;
+use crate::sfdisk;
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Table, TableKind};

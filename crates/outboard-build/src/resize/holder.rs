@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What holds a file system, and limits its size: the image's file, a partition, or a layer.
 
-use crate::sfdisk::{self, MEGABYTE};
+use crate::megabytes::{round_up, MEGABYTE};
+use crate::sfdisk;
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -32,11 +33,6 @@ pub(super) struct Slot {
     whole: u64,
     /// Bytes of a sector.
     sector: u64,
-}
-
-/// Whole megabytes with room for this many bytes.
-pub(super) fn round_up(size: u64) -> u64 {
-    size.div_ceil(MEGABYTE).saturating_mul(MEGABYTE)
 }
 
 impl Holder {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! How each type of file system is resized: by a tool of the distribution, or by the kernel.
 
-use super::holder::round_up;
+use crate::megabytes::round_up;
 use outboard::{Fd, Mount};
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::tool::{Tool, ToolFile};

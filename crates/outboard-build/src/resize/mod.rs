@@ -7,7 +7,8 @@
 mod holder;
 mod method;
 
-use holder::{round_up, Holder};
+use crate::megabytes::round_up;
+use holder::Holder;
 use method::{Goal, Method, ResizeFailure, LEAST_BTRFS};
 use outboard_error::format::size as size_text;
 use outboard_error::size::parse_size;

@@ -5,7 +5,7 @@
 //! for a vmdk image that consists of several files, its directory; it can write only the copy. So
 //! an image cannot make it read another file of the host, whatever names are in it.
 
-use super::warn_of_cut;
+use super::faults::warn_of_cut;
 use crate::temporary::PrivateDirectory;
 use outboard_error::{front, Error, ErrorKind, Failure, Result};
 use outboard_image::{vdi, FileSource};

@@ -10,18 +10,21 @@
 
 mod compressed;
 mod convert;
+mod faults;
 mod gzip;
+mod image_options;
 mod qcow2;
 mod vhd;
 
 use compressed::Compressed;
 pub use compressed::{beginning, read_block};
+use faults::warn_of_cut;
 pub use gzip::GzipReader;
+pub use image_options::ImageOptions;
 use outboard::{DeviceSource, Fd, FileLock, Storage};
-use outboard_error::{warn, ErrorKind, Failure};
-use outboard_image::{file_format, Fault, FileSource, Source};
+use outboard_error::{ErrorKind, Failure};
+use outboard_image::{file_format, FileSource, Source};
 use qcow2::{Chain, Qcow2};
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -32,17 +35,6 @@ use vhd::Vhd;
 
 /// Bytes of a sector of the disks that the program serves to the kernel.
 const SERVED_SECTOR: u64 = 512;
-
-/// How images may be opened.
-#[derive(Clone, Debug, Default)]
-pub struct ImageOptions {
-    /// Everything is a raw disk, whatever it looks like.
-    pub raw: bool,
-    /// Backing files that are allowed wherever they are.
-    pub backing: Vec<PathBuf>,
-    /// Nothing is written, so that no change that was cut off is undone.
-    pub read_only: bool,
-}
 
 /// An image's file, opened, and the others that it is made of.
 pub enum Container {
@@ -116,17 +108,6 @@ fn read_only(text: String) -> io::Error {
     Failure::new(ErrorKind::ReadOnly, text).into()
 }
 
-/// The error of an image that cannot be used. `what`: the image, before "but".
-fn refused(what: impl Display, fault: &Fault) -> io::Error {
-    let kind = match fault {
-        Fault::Damaged(_) => ErrorKind::Damaged,
-        Fault::Unsupported(_) => ErrorKind::Unsupported,
-        Fault::Unreadable(errno) => return io::Error::from_raw_os_error(*errno),
-        _ => ErrorKind::Other,
-    };
-    Failure::new(kind, format!("{what}, but {fault}")).into()
-}
-
 /// Makes an empty file a vhd image with an empty disk of this size. `identity`: its UUID.
 pub fn create_vhd(file: &File, size: u64, identity: [u8; 16]) -> io::Result<()> {
     vhd::create(file, size, identity)
@@ -135,14 +116,6 @@ pub fn create_vhd(file: &File, size: u64, identity: [u8; 16]) -> io::Result<()> 
 /// Makes an empty file a qcow2 image with an empty disk of this size.
 pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
     qcow2::create(file, size)
-}
-
-/// Says that an image lacks its end, which is no error where what is left is wanted.
-fn warn_of_cut(path: &Path) {
-    warn(format!(
-        "warning: {} is cut off: bytes behind its end are read as zeroes",
-        path.display()
-    ));
 }
 
 impl Container {
@@ -227,7 +200,7 @@ impl Container {
         match self {
             Self::Raw(file) => file.set_len(size).and_then(|()| file.sync_all()),
             Self::Qcow2(chain) => Qcow2::open(chain, true)?.set_size(size),
-            Self::Vhd(file) => vhd::set_size(file, size),
+            Self::Vhd(file) => vhd::resize::set_size(file, size),
             _ => Err(io::Error::from_raw_os_error(libc::EROFS)),
         }
     }

@@ -6,7 +6,8 @@
 //! links resolved, or if the user allowed it by name. All files of a chain are opened before the
 //! sandbox, backing files for reading alone.
 
-use super::{refused, warn_of_cut, ImageOptions};
+use super::faults::{refused, warn_of_cut};
+use super::image_options::ImageOptions;
 use crate::image_file::open_image_file;
 use imago::file::File as ImageFile;
 use imago::format::PreallocateMode;

@@ -7,13 +7,12 @@
 //! the next flush, once the block itself is on stable storage: a crash loses what was not flushed,
 //! and nothing else.
 
-mod resize;
+pub mod resize;
 
-use super::refused;
+use super::faults::refused;
 use outboard::{Fd, FileLock, Storage};
 use outboard_image::vhd::{self, Dynamic, VhdLayout, FREE, SECTOR};
 use outboard_image::{Fault, FileSource, Source};
-pub use resize::set_size;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;

@@ -14,18 +14,18 @@
 //! A killed command leaves no mount: it lies in a namespace of its own. On hosts without namespaces
 //! for users, a helper process waits and unmounts by fusermount3.
 
+mod exported_name;
 mod server;
 
 use crate::address::ImageName;
-use crate::host_mounts::PrivateMount;
+use crate::host_mounts::private::PrivateMount;
 use crate::session::{start_apart, Session, WantedDevice};
 use crate::temporary::PrivateDirectory;
+use exported_name::ExportedName;
 use outboard_error::{warn, Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_worker::{WorkerError, WorkerProcess};
-use serde::{Deserialize, Serialize};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A block device of an image as a file of the host. [`Export::finish`] must be called.
@@ -42,10 +42,6 @@ struct Running {
     mount: PrivateMount,
     apart: WorkerProcess<(), ExportedName>,
 }
-
-/// The copy's only reply, when the file can be used: the selectors of the full name.
-#[derive(Debug, Serialize, Deserialize)]
-struct ExportedName(Vec<u8>);
 
 impl Running {
     fn end(self) -> Result<()> {
@@ -142,14 +138,5 @@ impl Drop for Export {
     /// Reports the first error.
     fn drop(&mut self) {
         let _ = self.end();
-    }
-}
-
-impl ExportedName {
-    fn of(name: &ImageName) -> Self {
-        let file = name.file.as_os_str().as_bytes().len();
-        let operand = name.operand();
-        let selectors = operand[file..].strip_prefix(b"@").unwrap_or_default();
-        Self(selectors.to_vec())
     }
 }

@@ -4,7 +4,7 @@
 //! The file always has the size of the device. The host caches reads while the file is open, and
 //! writes through.
 
-use super::ExportedName;
+use super::exported_name::ExportedName;
 use crate::address::ImageName;
 use crate::session::{Session, WantedDevice};
 use fuser::{

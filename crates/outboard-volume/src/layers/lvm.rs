@@ -3,66 +3,14 @@
 //! devices of a volume are made by [`activation`].
 
 mod activation;
+pub mod made;
 
 use super::{Context, Selector, Stack};
 use activation::Activation;
+use made::{GroupNodes, Made};
 use outboard::image::lvm::{LogicalVolume, PhysicalVolume, Segment, SegmentKind, VolumeGroup};
-use outboard::BlockDevice;
 use outboard_error::{reason, Result};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-
-/// A group, and the nodes of its physical volumes.
-struct GroupNodes {
-    group: VolumeGroup,
-    /// Its unique name here: another group may have the same name.
-    name: String,
-    /// Nodes by the names of physical volumes in segments.
-    nodes: BTreeMap<String, usize>,
-}
-
-/// Devices that were created for one group. Each volume is mapped once: a second mapping would not
-/// see writes of the first one, and a second thin pool would undo them.
-#[derive(Default)]
-pub struct Made {
-    group: String,
-    /// Devices by the names in segments.
-    volumes: HashMap<String, BlockDevice>,
-    snapshots: HashMap<String, BlockDevice>,
-    /// All devices, each after the ones below it.
-    order: Vec<BlockDevice>,
-    /// Number of mapping names used.
-    count: usize,
-}
-
-impl Made {
-    /// Takes the devices of a group out of a stack. Also returns their place there.
-    fn take(stack: &mut Stack, group: &str) -> (usize, Self) {
-        let known = stack.groups.iter().position(|made| made.group == group);
-        let place = known.unwrap_or(stack.groups.len());
-        if known.is_none() {
-            stack.groups.push(Self::default());
-        }
-        let mut made = std::mem::take(&mut stack.groups[place]);
-        group.clone_into(&mut made.group);
-        (place, made)
-    }
-
-    /// Messages about lost snapshots.
-    pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
-        self.snapshots
-            .iter()
-            .filter_map(|(name, device)| lost(name, device))
-    }
-}
-
-impl Drop for Made {
-    /// Upper devices are removed first.
-    fn drop(&mut self) {
-        self.volumes.clear();
-        self.snapshots.clear();
-        while self.order.pop().is_some() {}
-    }
-}
 
 /// Opens the logical volumes of all groups.
 pub fn open(stack: &mut Stack, context: &mut Context) -> Result<()> {
@@ -140,7 +88,7 @@ fn open_group(stack: &mut Stack, context: &Context, found: &GroupNodes) -> Resul
     }
     let stores = group.snapshots().map(|(_, segment)| segment.kind.store());
     let stores: HashSet<&str> = stores.flatten().collect();
-    let (place, made) = Made::take(stack, &group.id);
+    let (place, made) = Made::take(&mut stack.groups, &group.id);
     let mut activation = Activation::new(stack, context, found, place, made);
     let mut opened = Vec::new();
     let mut problems = Vec::new();
@@ -185,11 +133,4 @@ fn kind_of<'a>(group: &'a VolumeGroup, name: &str) -> &'a str {
     let segments = group.logical.get(name).map(|volume| &volume.segments);
     let first = segments.and_then(|segments| segments.first());
     first.map_or("", |segment| segment.kind.name())
-}
-
-/// The message about a snapshot that is lost, because its store is full.
-pub fn lost(store: &str, snapshot: &BlockDevice) -> Option<String> {
-    let status = snapshot.status().unwrap_or_default();
-    let lost = status.starts_with("Invalid") || status.starts_with("Overflow");
-    lost.then(|| format!("the snapshot {store} had no more room, and is lost"))
 }

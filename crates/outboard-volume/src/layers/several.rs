@@ -8,17 +8,15 @@
 //! that is only read another UUID.
 
 use super::overlay::overlay;
+pub use super::stack::RegisteredDevices;
 use super::{Context, Stack};
 use crate::uuid;
 use outboard::BlockDevice;
 use outboard_error::{reason, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_image::btrfs::{superblock_with_uuid, BtrfsMember, SUPERBLOCK};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
-
-/// The names of devices that the kernel knows, by the UUID of the file system and the number in it.
-pub type RegisteredDevices = HashMap<(String, u64), String>;
 
 /// The devices of one file system, with their nodes.
 type Devices = Vec<(usize, BtrfsMember)>;

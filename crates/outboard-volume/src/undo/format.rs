@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The bytes of an undo log: a head, and records with the old bytes and checksums of the new ones.
 
-use super::wrong;
 use outboard::Fd;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+pub fn wrong(text: impl Into<String>) -> io::Error {
+    io::Error::other(text.into())
+}
 
 const MAGIC: &[u8; 16] = b"outboard-undo-2\n";
 const MAGIC_1: &[u8; 16] = b"outboard-undo-1\n";

@@ -9,8 +9,7 @@
 //! A log could put any bytes into the image. So a log that another user may have created is not
 //! used.
 
-use super::format::{Head, LogState, Reader};
-use super::wrong;
+use super::format::{wrong, Head, LogState, Reader};
 use crate::uuid::hash;
 use outboard::{Fd, HostTree, System};
 use outboard_error::{reason, warn, ErrorKind, Failure, Hint};

@@ -7,7 +7,7 @@
 //! to its metadata, so such a RAID lies on overlays (see [`overlay`]). The driver also synchronises
 //! a RAID that is not in sync. It can only be slowed down: an overlay is soon full.
 
-use super::{lost, GroupNodes, Made};
+use super::made::{lost, GroupNodes, Made};
 use crate::layers::overlay::overlay;
 use crate::layers::{Attempt, Context, Stack};
 use outboard::image::lvm::{Area, Raid, Segment, SegmentKind, VolumeGroup};
