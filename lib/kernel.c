@@ -57,6 +57,7 @@ static int not_ours(void)
 	.virtio_remove = (void *)no_kernel,			\
 	.sockets = (void *)no_kernel,				\
 	.boot_number = (void *)no_kernel,			\
+	.abort_call = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* ob_syscall and ob_interrupt. The functions for single system calls are generated. */
+/* ob_syscall, ob_interrupt, ob_abort_call. The functions for single calls are generated. */
 #include <errno.h>
 #include <stdarg.h>
 
@@ -60,4 +60,17 @@ int ob_interrupt(int thread)
 int ob_interrupt_on(struct ob_instance *instance, int thread)
 {
 	return instance ? ob_upcall(instance, interrupt_call)(thread) : -EINVAL;
+}
+
+/* An older kernel lacks the upcall. */
+int ob_abort_call_on(struct ob_instance *instance, int thread)
+{
+	int result = instance ? ob_upcall(instance, abort_call)(thread) : -EINVAL;
+
+	return result == -ENODEV ? ob_interrupt_on(instance, thread) : result;
+}
+
+int ob_abort_call(int thread)
+{
+	return ob_abort_call_on(ob_instance_default(), thread);
 }

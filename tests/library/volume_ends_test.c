@@ -7,6 +7,7 @@
  * The volume has a FIFO /fifo and a file /file. DIR/large is too large to be copied before it is
  * cancelled; DIR/image looks like a disk image.
  */
+#include <errno.h>
 #include <unistd.h>
 
 #include "volume_check.h"
@@ -37,6 +38,49 @@ static void test_remove(struct ob_volume *volume)
 	BAD(ob_volume_remove(volume, "/", OB_VOLUME_RECURSIVE), OB_VOLUME_USAGE);
 	BAD(ob_volume_remove(volume, "/a/..", OB_VOLUME_RECURSIVE), OB_VOLUME_USAGE);
 	check_contents(volume, "/file", "text\n");
+}
+
+static void test_limits(struct ob_volume *volume, const char *directory)
+{
+	struct ob_volume_options options = { .size = sizeof(options) };
+	struct ob_volume_cancel *cancel, *other;
+	struct ob_volume *second;
+	struct ob_volume_stat stat = { .size = sizeof(stat) };
+	struct ob_volume_file *file;
+	size_t length;
+	void *data;
+
+	GOOD(ob_volume_cancel_new(&cancel));
+	GOOD(ob_volume_file_open(volume, "/file", OB_VOLUME_READ, 0, &file));
+	GOOD(ob_volume_limit(cancel, 3600000));
+	check_contents(volume, "/file", "text\n");
+	GOOD(ob_volume_cancel(cancel));
+	BAD(ob_volume_read(volume, "/file", 100, &data, &length), OB_VOLUME_INTERRUPTED);
+	CHECK(strstr(ob_volume_message(), "cancelled"));
+	CHECK_EQUAL(ob_volume_errno(), ECANCELED);
+	BAD(ob_volume_open(in(directory, "image"), &options, &second), OB_VOLUME_INTERRUPTED);
+	BAD(ob_volume_copy_in(in(directory, "large"), volume, "/large", NULL, NULL),
+	    OB_VOLUME_INTERRUPTED);
+	/* What is open can be closed. */
+	GOOD(ob_volume_file_close(file));
+	/* A new limit takes the place of the old one. */
+	GOOD(ob_volume_cancel_new(&other));
+	GOOD(ob_volume_limit(other, 0));
+	check_contents(volume, "/file", "text\n");
+	GOOD(ob_volume_limit(NULL, 1));
+	usleep(2000);
+	BAD(ob_volume_read(volume, "/file", 100, &data, &length), OB_VOLUME_TIMED_OUT);
+	CHECK(!strcmp(ob_volume_error_name(OB_VOLUME_TIMED_OUT), "timed-out"));
+	GOOD(ob_volume_limit(NULL, 0));
+	check_contents(volume, "/file", "text\n");
+	BAD(ob_volume_file_close(file), OB_VOLUME_CLOSED);
+	GOOD(ob_volume_cancel_free(other));
+	BAD(ob_volume_limit(other, 0), OB_VOLUME_CLOSED);
+	GOOD(ob_volume_cancel_free(cancel));
+	BAD(ob_volume_cancel(cancel), OB_VOLUME_CLOSED);
+	BAD(ob_volume_cancel(NULL), OB_VOLUME_USAGE);
+	BAD(ob_volume_cancel((void *)volume), OB_VOLUME_USAGE);
+	BAD(ob_volume_stat(volume, "/large", 0, &stat), OB_VOLUME_NOT_FOUND);
 }
 
 struct calls {
@@ -98,6 +142,7 @@ int main(int count, char **arguments)
 	volume = open_volume(arguments[1], NULL, OB_VOLUME_WRITABLE);
 	test_fifo(volume);
 	test_remove(volume);
+	test_limits(volume, arguments[2]);
 	test_callbacks(volume, arguments[2]);
 	test_force(volume, arguments[2]);
 	GOOD(ob_volume_close(volume));

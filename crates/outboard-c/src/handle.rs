@@ -14,7 +14,7 @@
 
 use crate::fork::forks;
 use crate::result::{is_in_callback, CallFailure, Result};
-use outboard::File;
+use outboard::{Cancel, File};
 use outboard_volume::{Disk, ErrorKind, Volume};
 use std::collections::HashMap;
 use std::ffi::{c_void, OsString};
@@ -25,7 +25,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A `struct ob_volume *`, `struct ob_volume_file *` or `struct ob_volume_disk *` of the caller.
+/// A `struct ob_volume *` of the caller, or one of `ob_volume_file`, `ob_volume_disk`,
+/// `ob_volume_cancel`.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Handle(*mut c_void);
@@ -34,7 +35,8 @@ pub struct Handle(*mut c_void);
 const VOLUME: usize = 1;
 const FILE: usize = 2;
 const DISK: usize = 3;
-const STEP: usize = 4;
+const CANCEL: usize = 4;
+const STEP: usize = 8;
 
 impl Handle {
     pub const NONE: Self = Self(ptr::null_mut());
@@ -45,6 +47,10 @@ impl Handle {
 
     fn number(self) -> usize {
         self.0.addr()
+    }
+
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
     }
 }
 
@@ -75,6 +81,7 @@ struct Objects {
     volumes: HashMap<usize, Arc<Volume>>,
     files: HashMap<usize, OpenFile>,
     disks: HashMap<usize, Arc<Disk>>,
+    cancels: HashMap<usize, Cancel>,
 }
 
 impl Objects {
@@ -135,7 +142,8 @@ fn no_object(handle: Handle, kind: usize) -> CallFailure {
     let what = match kind {
         VOLUME => "volume",
         DISK => "disk",
-        _ => "file",
+        FILE => "file",
+        _ => "canceller",
     };
     if number == 0 {
         return CallFailure::usage(format!("the {what} is NULL"));
@@ -336,16 +344,35 @@ pub fn take_file(handle: Handle) -> Result<()> {
     removed.map(drop).ok_or_else(|| no_object(handle, FILE))
 }
 
+pub fn add_cancel() -> Handle {
+    let number = new_number(CANCEL);
+    tables().lock().cancels.insert(number, Cancel::new());
+    Handle::of(number)
+}
+
+pub fn cancel(handle: Handle) -> Result<Cancel> {
+    let found = tables().lock().cancels.get(&handle.number()).cloned();
+    found.ok_or_else(|| no_object(handle, CANCEL))
+}
+
+/// Ends a handle of a canceller.
+pub fn take_cancel(handle: Handle) -> Result<()> {
+    let removed = tables().lock().cancels.remove(&handle.number());
+    removed.map(drop).ok_or_else(|| no_object(handle, CANCEL))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn bad_handles() {
-        for number in [0, VOLUME, FILE, DISK, usize::MAX] {
+        for number in [0, VOLUME, FILE, DISK, CANCEL, usize::MAX] {
             assert!(volume(Handle::of(number)).is_err());
             assert!(file(Handle::of(number)).is_err());
             assert!(take_file(Handle::of(number)).is_err());
+            assert!(cancel(Handle::of(number)).is_err());
+            assert!(take_cancel(Handle::of(number)).is_err());
             assert!(take_volume(Handle::of(number)).is_err());
             assert!(disk(Handle::of(number)).is_err());
             assert!(take_disk(Handle::of(number)).is_err());

@@ -13,6 +13,7 @@ mod disk;
 mod file;
 mod fork;
 mod handle;
+mod limit;
 mod list;
 mod memory;
 mod open;

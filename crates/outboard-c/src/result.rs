@@ -197,6 +197,7 @@ fn name_of(code: c_int) -> &'static CStr {
         -18 => c"closed",
         -19 => c"crashed",
         -21 => c"unreachable",
+        -22 => c"timed-out",
         INTERNAL => c"internal",
         _ => c"other",
     }
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn codes_have_the_names_of_their_kinds() {
         let codes: BTreeSet<c_int> = ErrorKind::ALL.iter().copied().map(code_of).collect();
-        let mut expected: BTreeSet<c_int> = (-21..0).collect();
+        let mut expected: BTreeSet<c_int> = (-22..0).collect();
         expected.remove(&INTERNAL);
         assert_eq!(codes, expected);
         let header = include_str!("../include/outboard/volume.h");

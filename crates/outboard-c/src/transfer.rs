@@ -7,8 +7,8 @@ use crate::handle::{volume, Handle};
 use crate::memory::Memory;
 use crate::open::check_flags;
 use crate::result::{caught, in_callback, status, CallFailure, Result};
-use outboard::{HostTree, Tree};
-use outboard_transfer::{Cancel, Count, Format, Keep, Summary, Transfer};
+use outboard::{Cancel, HostTree, Limits, Tree};
+use outboard_transfer::{Count, Format, Keep, Summary, Transfer};
 use outboard_volume::destination::of_open_volumes;
 use outboard_volume::Error;
 use std::ffi::{c_int, c_void};
@@ -182,9 +182,10 @@ fn run(
     }
     let (sender, receiver) = channel();
     thread::scope(|scope| {
+        let limits = Limits::current();
         let worker = move || {
             // The receiver outlives this thread.
-            let _ = sender.send(caught(|| work(&transfer)));
+            let _ = sender.send(caught(|| limits.run(|| work(&transfer))));
         };
         thread::Builder::new()
             .spawn_scoped(scope, worker)

@@ -4,7 +4,7 @@
 
 use crate::format::escaped;
 use crate::hint::Hint;
-use outboard::{errno, KernelError};
+use outboard::{errno, stopped, KernelError, Stopped};
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
 use std::ffi::OsStr;
@@ -88,6 +88,8 @@ kinds! {
     Crashed = 19, "crashed";
     /// A server cannot be reached, does not answer in time, or has closed the connection.
     Unreachable = 21, "unreachable";
+    /// The deadline of the caller has passed.
+    TimedOut = 22, "timed-out";
 }
 
 impl ErrorKind {
@@ -96,12 +98,22 @@ impl ErrorKind {
         if let Some(failure) = failure_in(error) {
             return failure.kind;
         }
+        if let Some(stopped) = Stopped::of(error) {
+            return Self::of_limit(stopped);
+        }
         match KernelError::of(error) {
             Some(KernelError::Panicked) => return Self::Crashed,
             Some(KernelError::Halted | KernelError::InParent) => return Self::Closed,
             _ => {}
         }
         errno(error).map_or_else(|| Self::of_std(error.kind()), Self::of_errno)
+    }
+
+    fn of_limit(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::TimedOut => Self::TimedOut,
+            _ => Self::Interrupted,
+        }
     }
 
     fn of_errno(number: i32) -> Self {
@@ -155,6 +167,7 @@ impl ErrorKind {
             Self::Unreachable => io::ErrorKind::HostUnreachable,
             Self::Unsupported => io::ErrorKind::Unsupported,
             Self::Interrupted => io::ErrorKind::Interrupted,
+            Self::TimedOut => io::ErrorKind::TimedOut,
             Self::Closed => io::ErrorKind::NotConnected,
             _ => io::ErrorKind::Other,
         }
@@ -234,6 +247,16 @@ impl Failure {
     pub fn after(mut self, what: impl Display) -> Self {
         self.text = format!("{what}: {}", self.text);
         self
+    }
+
+    /// The same error; or that of the calling thread's limit, which has caused this one. `what`:
+    /// the work that has ended, on the file at `path`.
+    #[doc(hidden)]
+    pub fn or_limit(self, what: impl Display, path: Vec<u8>) -> Self {
+        match stopped() {
+            Some(stopped) => Self::of(&stopped.into()).after(what).with_path(path),
+            None => self,
+        }
     }
 
     /// The same error with another kind and text, and nothing of the kernel's log.
@@ -376,6 +399,24 @@ mod tests {
         // Text that is not UTF-8 is no damage of the image.
         let data = io::Error::new(io::ErrorKind::InvalidData, "bad");
         assert_eq!(ErrorKind::of(&data), ErrorKind::Other);
+    }
+
+    #[test]
+    fn limits_of_the_caller() {
+        let cancelled = ErrorKind::of(&Stopped::Cancelled.into());
+        assert_eq!(cancelled, ErrorKind::Interrupted);
+        let late = io::Error::from(Failure::of(&Stopped::TimedOut.into()));
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(ErrorKind::of(&late), ErrorKind::TimedOut);
+        let server = io::Error::from_raw_os_error(libc::ETIMEDOUT);
+        assert_eq!(ErrorKind::of(&server), ErrorKind::Unreachable);
+        let cancel = outboard::Cancel::new();
+        cancel.cancel();
+        let failure = || Failure::of(&server).or_limit("cannot open a", b"a".to_vec());
+        assert_eq!(failure().kind(), ErrorKind::Unreachable);
+        let failure = cancel.run(failure);
+        assert_eq!(failure.kind(), ErrorKind::Interrupted);
+        assert_eq!(failure.message(), "cannot open a: cancelled");
     }
 
     #[test]

@@ -4,46 +4,21 @@
 
 pub use outboard::signals::Guard;
 use outboard::walk::Stop;
-use outboard::{is_ignored, signals};
+use outboard::{is_ignored, signals, stopped, Cancel};
 use outboard_error::{Error, Result};
 use outboard_worker::{CopyOptions, OnStop};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
 
 const UNTIL_THEN: &str = "earlier changes are written";
 
 /// Asks a copy of this process to stop.
 const REQUEST: i32 = SIGUSR1;
 
-/// Tells whether the user wants to stop. By default nobody ever does.
+/// Whether the user wants to stop. By default only the limits of the calling thread do.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     polls: bool,
     cancel: Option<Cancel>,
-}
-
-/// Stops the work of a call of the library, from any thread. A clone stops the same work.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel {
-    asked: Arc<AtomicBool>,
-}
-
-impl Cancel {
-    /// Nothing is to stop yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Stops the work that is under way, and all that begins with this later.
-    pub fn cancel(&self) {
-        self.asked.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the work is to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
-    }
 }
 
 /// SIGTERM, and the hang-up of the terminal, unless the program is to outlive them.
@@ -149,10 +124,10 @@ impl Interrupt {
         }
     }
 
-    /// Whether the user wants to stop.
+    /// Whether the user, or a limit of the calling thread, wants to stop.
     pub fn asked(&self) -> bool {
         let cancelled = self.cancel.as_ref().is_some_and(Cancel::is_cancelled);
-        cancelled || self.polls && signals::asked()
+        cancelled || self.polls && signals::asked() || stopped().is_some()
     }
 
     /// The error of a command that stopped because of it.

@@ -7,7 +7,7 @@
 
 use crate::interrupt::Guard;
 use crate::sandbox::programs::{shut_in, ProgramFiles};
-use outboard::signals;
+use outboard::{signals, stopped};
 use outboard_error::format::escaped;
 use outboard_error::{front, warn, Error, ErrorKind, Result};
 use outboard_worker::{Launch, Process};
@@ -363,7 +363,7 @@ impl Call {
         let name = self.tool.name;
         let failed = |error| Error::failed(format!("cannot run {name}"), &error);
         let interrupted = || Error::Interrupted(format!("{name}: interrupted"));
-        if signals::asked() {
+        if is_asked() {
             return Err(interrupted());
         }
         let _guard = Guard::new();
@@ -429,6 +429,11 @@ impl Call {
     }
 }
 
+/// Whether the user, or a limit of the calling thread, wants to stop.
+fn is_asked() -> bool {
+    signals::asked() || stopped().is_some()
+}
+
 /// What an interrupt does to a running tool.
 struct ToolInterrupt {
     name: &'static str,
@@ -440,7 +445,7 @@ struct ToolInterrupt {
 impl ToolInterrupt {
     /// Ends the tool after an interrupt, unless that would leave an image half changed.
     fn look(&mut self, tool: &Process) {
-        if self.noticed || !signals::asked() {
+        if self.noticed || !is_asked() {
             return;
         }
         self.noticed = true;

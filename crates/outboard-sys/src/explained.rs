@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Errors that have an explanation and keep their errno.
+//! Errors that have an explanation and keep their errno, and those of calls that a limit has ended.
 
 use crate::kernel_error::KernelError;
+use crate::stopped::Stopped;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -37,17 +38,30 @@ fn cause(error: &io::Error) -> Option<&io::Error> {
 }
 
 /// The errno of an error, or of the system call that an explained error is about. ENODEV: also of a
-/// kernel that takes no calls.
+/// kernel that takes no calls. ECANCELED, ETIMEDOUT: also of a limit.
 pub fn errno(error: &io::Error) -> Option<i32> {
     match error.raw_os_error() {
         Some(number) => Some(number),
         None if KernelError::of(error).is_some_and(KernelError::is_gone) => Some(libc::ENODEV),
-        None => errno(cause(error)?),
+        None => match Stopped::of(error) {
+            Some(stopped) => Some(stopped.errno()),
+            None => errno(cause(error)?),
+        },
     }
 }
 
 impl KernelError {
     /// The reason that an error has, or that an explained error is about, if it is one of these.
+    pub fn of(error: &io::Error) -> Option<Self> {
+        match error.get_ref()?.downcast_ref() {
+            Some(found) => Some(*found),
+            None => Self::of(cause(error)?),
+        }
+    }
+}
+
+impl Stopped {
+    /// The limit that an error comes from, or that an explained error is about, if it does.
     pub fn of(error: &io::Error) -> Option<Self> {
         match error.get_ref()?.downcast_ref() {
             Some(found) => Some(*found),
@@ -87,5 +101,18 @@ mod tests {
         assert_eq!(errno(&KernelError::TooMany.into()), None);
         let missing = io::Error::from_raw_os_error(libc::ENODEV);
         assert_eq!(KernelError::of(&missing), None);
+    }
+
+    #[test]
+    fn limits_survive_explanations() {
+        let error = explained(Stopped::TimedOut.into(), "cannot read a");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(Stopped::of(&error), Some(Stopped::TimedOut));
+        assert_eq!(errno(&error), Some(libc::ETIMEDOUT));
+        let cancelled = io::Error::from(Stopped::Cancelled);
+        assert_ne!(cancelled.kind(), io::ErrorKind::Interrupted);
+        assert_eq!(errno(&cancelled), Some(libc::ECANCELED));
+        let server = io::Error::from_raw_os_error(libc::ETIMEDOUT);
+        assert_eq!(Stopped::of(&server), None);
     }
 }

@@ -230,6 +230,13 @@ impl Instance {
         check(unsafe { ffi::ob_interrupt_on(self.raw(), thread) }).map(drop)
     }
 
+    /// As [`Self::interrupt`], and ends also waits that only a fatal signal ends, as those for
+    /// servers. To be repeated until the call has returned.
+    pub fn abort(&self, thread: i32) -> io::Result<()> {
+        // SAFETY: the handle is good.
+        check(unsafe { ffi::ob_abort_call_on(self.raw(), thread) }).map(drop)
+    }
+
     /// How the kernel's boot used the snapshot.
     pub fn snapshot_status(&self) -> String {
         // SAFETY: the library returns a string that lives as long as the handle.

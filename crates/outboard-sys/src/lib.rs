@@ -10,9 +10,11 @@ pub mod signals;
 mod allocator;
 mod assembly;
 mod btrfs;
+mod cancel;
 mod child;
 mod control;
 mod credentials;
+mod deadline;
 mod device_mapper;
 mod end_of_file;
 mod entries;
@@ -34,16 +36,19 @@ mod process;
 mod secret;
 mod socket;
 mod standard;
+mod stopped;
 mod storage;
 mod system;
 mod xattr;
 
 pub use allocator::{tolerating_no_memory, Allocator};
 pub use btrfs::BtrfsKey;
+pub use cancel::{limited, stopped, Cancel, LimitScope, Limits};
 pub use child::{
     close_of_parent, end_with_parent, fork, fork_apart, make_files_private, process_end, Child,
 };
 pub use control::{Control, CONTROL_SIZE};
+pub use deadline::{Deadline, Timer};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
 pub use entries::{Entries, RawEntry};
 pub use explained::{errno, explained};
@@ -64,5 +69,6 @@ pub use process::{
 pub use secret::{Secret, SecretFile};
 pub use socket::{receive_fd, send_fd};
 pub use standard::StandardNumbers;
+pub use stopped::Stopped;
 pub use storage::Storage;
 pub use system::{StatFs, System};

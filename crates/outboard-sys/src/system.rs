@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A Linux kernel that takes system calls, and those calls that need no open file.
 
+use crate::cancel::{is_limited, is_release, limited};
 use crate::Instance;
 use libc::{c_int, c_long, c_uint, c_ulong};
 use std::ffi::CStr;
@@ -105,6 +106,12 @@ impl System {
                     return Err(io::Error::last_os_error());
                 }
                 Ok(result as usize)
+            }
+            // SAFETY: the caller's promise.
+            System::Kernel(instance) if is_limited() => {
+                limited(instance, is_release(number), || unsafe {
+                    instance.call(number, a)
+                })
             }
             // SAFETY: the caller's promise.
             System::Kernel(instance) => unsafe { instance.call(number, a) },

@@ -2,6 +2,8 @@
 //! Disk images for the tests of the other crates. The distribution's tools make them. A failure
 //! panics.
 
+pub mod nine_p;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -66,9 +66,9 @@ mod zeros;
 
 pub use cp::Keep;
 #[doc(inline)]
-pub use outboard_error::{ErrorKind, Failure as Error, Hint};
+pub use outboard::Cancel;
 #[doc(inline)]
-pub use outboard_sandbox::interrupt::Cancel;
+pub use outboard_error::{ErrorKind, Failure as Error, Hint};
 pub use tar::Format;
 pub use transfer::{Count, Result, Summary, Transfer};
 

@@ -2,7 +2,7 @@
 //! Failures, which are reported at once, and losses (the file was copied without an attribute),
 //! which are counted and reported at the end.
 
-use outboard::errno;
+use outboard::{errno, Stopped};
 use outboard_error::{report, warn, Error, Failure, Reported, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -189,8 +189,21 @@ impl Report {
         self.first.get()
     }
 
+    /// Whether a limit of the caller has ended a call: that ends the copy, and is no failure of a
+    /// file.
+    fn is_stopped_by(&self, error: &io::Error) -> bool {
+        let is_stopped = Stopped::of(error).is_some();
+        if is_stopped {
+            self.give_up();
+        }
+        is_stopped
+    }
+
     /// Reports an error on reading. `path`: the file, as the user would write it.
     pub fn fail_reading(&self, what: &str, path: Vec<u8>, error: &io::Error) {
+        if self.is_stopped_by(error) {
+            return;
+        }
         let failure = Failure::of_file(what, path, error);
         let _ = self.first.set(failure.clone());
         self.fail(failure);
@@ -204,6 +217,9 @@ impl Report {
     /// Reports an error on writing. The whole copy ends if every other file would have it, too.
     /// `path`: the file, as the user would write it.
     pub fn fail_writing(&self, what: &str, path: Vec<u8>, error: &io::Error) {
+        if self.is_stopped_by(error) {
+            return;
+        }
         if is_hopeless(error) && self.hopeless.swap(true, Ordering::Relaxed) {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return;

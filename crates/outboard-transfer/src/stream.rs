@@ -7,7 +7,7 @@
 //! host costs more than reading. So reads are direct where the file system supports that. Pages
 //! that still reach the page cache are dropped.
 
-use outboard::Fd;
+use outboard::{Fd, Limits};
 use std::io;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 
@@ -79,7 +79,9 @@ pub fn read_in_order<E: From<ReadError>>(
                 let (filled, pieces) = sync_channel(WAITING);
                 let (buffers, emptied) = sync_channel(WAITING + 1);
                 let step = files.len() as u64;
-                scope.spawn(move || read_pieces(file, first, step, &filled, &emptied));
+                let limits = Limits::current();
+                let read = move || read_pieces(file, first, step, &filled, &emptied);
+                scope.spawn(move || limits.run(read));
                 (pieces, buffers)
             })
             .collect();

@@ -9,9 +9,9 @@ use crate::report::{Progress, Report};
 use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
-use outboard::AnyTree;
+use outboard::{stopped, AnyTree, Cancel, Stopped};
 use outboard_error::{Error, ErrorKind, Failure, Notes};
-use outboard_sandbox::interrupt::{Cancel, Interrupt};
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use outboard_volume::destination::of_open_volumes;
 use std::fs::File;
@@ -156,10 +156,11 @@ impl Transfer {
     /// Copies a file, or a directory with all in it. `to_path` is the path of the copy itself: a
     /// directory is merged into one that is there, and a file replaces one that is there.
     ///
-    /// A cancelled copy ([`ErrorKind::Interrupted`]) leaves complete files, and removes new ones
-    /// that are not complete. A file that was there before may have only a part of the new contents
-    /// then; the error names it. Files that cannot be copied do not end the copy; the error at its
-    /// end names them.
+    /// A copy that is cancelled ([`ErrorKind::Interrupted`]) or whose
+    /// [`Deadline`](outboard::Deadline) has passed ([`ErrorKind::TimedOut`]) leaves complete files,
+    /// and removes new ones that are not complete. A file that was there before may have only a
+    /// part of the new contents then; the error names it. Files that cannot be copied do not end
+    /// the copy; the error at its end names them.
     ///
     /// Image files of volumes that this process has open are never overwritten
     /// ([`ErrorKind::InUse`]), by whatever name, nor are their keys. A file that looks like a disk
@@ -334,7 +335,11 @@ impl Transfer {
             total: AtomicU64::new(0),
         }));
         let interrupt = Interrupt::by(cancel);
-        let done = notes.collect(|| work(&report, &interrupt));
+        let work = || notes.collect(|| work(&report, &interrupt));
+        let done = match &self.cancel {
+            Some(cancel) => cancel.run(work),
+            None => work(),
+        };
         let files = report.files();
         let mut summary = Summary {
             files,
@@ -345,9 +350,10 @@ impl Transfer {
             *record.lock().unwrap_or_else(PoisonError::into_inner) = summary.clone();
         }
         if interrupt.asked() {
-            let mut lines = vec![format!("cancelled after {files} files, which are complete")];
+            let stopped = stopped().unwrap_or(Stopped::Cancelled);
+            let mut lines = vec![format!("{stopped} after {files} files, which are complete")];
             lines.extend(failed_files(&report, &notes));
-            return Err(Failure::new(ErrorKind::Interrupted, lines.join("\n")));
+            return Err(Failure::of(&stopped.into()).with_message(lines.join("\n")));
         }
         match done {
             Ok(()) => {

@@ -7,6 +7,7 @@ use crate::opened_disk::{OpenedDisk, Result};
 use crate::session::Session;
 use crate::volume::Volume;
 use crate::volume_options::Options;
+use outboard::Limits;
 use outboard_error::{Error, ErrorKind, Failure, Notes};
 use outboard_image::partition::Table;
 use std::ffi::{OsStr, OsString};
@@ -186,6 +187,7 @@ impl Disk {
     ///
     /// Dropping a disk ends it without a word: its volumes go on, too.
     pub fn close(mut self) -> Result<()> {
+        let _unlimited = Limits::none().enter();
         let users = self.call(|session, _| {
             session.sync()?;
             Ok(session.mounted_names())

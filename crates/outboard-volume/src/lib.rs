@@ -13,6 +13,7 @@
 pub mod access;
 #[doc(hidden)]
 pub mod address;
+mod aside;
 #[doc(hidden)]
 pub mod containers;
 #[doc(hidden)]
@@ -78,8 +79,8 @@ pub use opened_disk::Result;
 pub use options::RootHash;
 #[doc(inline)]
 pub use outboard::{
-    AnyTree, DirEntry, File, FileType, Files, HostTree, Metadata, OpenOptions, ReadDir, Space,
-    Tree, WalkEntry,
+    AnyTree, Cancel, Deadline, DirEntry, File, FileType, Files, HostTree, Metadata, OpenOptions,
+    ReadDir, Space, Stopped, Tree, WalkEntry,
 };
 #[doc(inline)]
 pub use outboard_error::{ErrorKind, Failure as Error, Hint};

@@ -16,7 +16,7 @@
 use crate::address::{check_reserved, ImageName};
 use crate::options::Options;
 use crate::session::{unsynced, Session};
-use outboard::{Kernel, KernelError, LogRing, Mount};
+use outboard::{stopped, Kernel, KernelError, Limits, LogRing, Mount};
 use outboard_error::{ErrorKind, Failure, Notes};
 use std::mem::forget;
 use std::process;
@@ -103,8 +103,8 @@ impl OpenedDisk {
             Ok((kernel, done)) => Ok((Arc::new(Self::new(name, write, kernel, session)), done)),
             Err(error) => {
                 // Nothing was written: the first error says what is wrong.
-                let _ = session.finish();
-                Err(error.into())
+                let _ = Limits::none().run(|| session.finish());
+                Err(limited(error.into(), "open", name))
             }
         }
     }
@@ -154,10 +154,11 @@ impl OpenedDisk {
         self.lending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the session. An error: the kernel takes no calls, and a thread has the session.
-    fn borrow(&self) -> std::result::Result<LentSession<'_>, KernelError> {
+    /// Waits for the session. An error: the kernel takes no calls, and a thread has the session; or
+    /// a limit of the caller has ended the wait.
+    fn borrow(&self) -> Result<LentSession<'_>> {
         if self.is_of_parent() {
-            return Err(KernelError::InParent);
+            return Err(self.gone(KernelError::InParent));
         }
         let mut lending = self.lock();
         loop {
@@ -167,7 +168,10 @@ impl OpenedDisk {
                     session: Some(session),
                 });
             }
-            self.check()?;
+            self.check().map_err(|error| self.gone(error))?;
+            if let Some(stopped) = stopped() {
+                return Err(Failure::of(&stopped.into()));
+            }
             let waited = self.returned.wait_timeout(lending, LOOK_AGAIN);
             lending = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -179,9 +183,11 @@ impl OpenedDisk {
         notes: &Notes,
         work: impl FnOnce(&mut Session) -> outboard_error::Result<T>,
     ) -> Result<T> {
-        let lent = self.check().and_then(|()| self.borrow());
-        let mut lent = lent.map_err(|error| self.gone(error))?;
-        Ok(notes.collect(|| work(lent.get()))?)
+        self.check().map_err(|error| self.gone(error))?;
+        let done = self
+            .borrow()
+            .and_then(|mut lent| Ok(notes.collect(|| work(lent.get()))?));
+        done.map_err(|error| limited(error, "use", &self.name))
     }
 
     /// Mounts a volume. The mount is a further handle.
@@ -194,11 +200,12 @@ impl OpenedDisk {
             let failure = Failure::new(ErrorKind::ReadOnly, text);
             return Err(failure.with_path(name.operand()));
         }
-        self.call(notes, |session| {
+        let mounted = self.call(notes, |session| {
             let mount = session.mount_volume(name, write)?;
             self.lock().handles += 1;
             Ok(mount)
-        })
+        });
+        mounted.map_err(|error| limited(error, "open", name))
     }
 
     /// Writes what a volume has to stable storage.
@@ -206,21 +213,25 @@ impl OpenedDisk {
         let position = self.log.position();
         match unsynced(&name.shown(), mount) {
             None => Ok(()),
-            Some(problem) => self.call(notes, |session| session.told(vec![problem], position)),
+            Some(problem) => {
+                let told = self.call(notes, |session| session.told(vec![problem], position));
+                told.map_err(|error| limited(error, "sync", name))
+            }
         }
     }
 
     /// Ends a handle: with `mount` that of a volume, else one of the disk. The last one ends the
     /// session. Returns how many are left, or the errors by which something may be missing in the
-    /// image.
+    /// image. No limit of the caller ends it: what was written must reach the disk.
     pub(crate) fn end(self: Arc<Self>, mount: Option<Arc<Mount>>, notes: &Notes) -> Result<usize> {
+        let _unlimited = Limits::none().enter();
         let state = self.check();
         if self.is_of_parent() {
             let error = self.gone(KernelError::InParent);
             forget((mount, self));
             return Err(error);
         }
-        let lent = self.borrow().map_err(|error| self.gone(error))?;
+        let lent = self.borrow()?;
         let ended = notes.collect(|| lent.end(mount));
         state.map_err(|error| self.gone(error))?;
         Ok(ended?)
@@ -229,4 +240,9 @@ impl OpenedDisk {
     fn gone(&self, error: KernelError) -> Failure {
         Failure::of(&error.into()).after(self.name.shown())
     }
+}
+
+/// The same error; or that of the caller's limit, which has ended a call about a volume.
+fn limited(error: Failure, what: &str, name: &ImageName) -> Failure {
+    error.or_limit(format!("cannot {what} {}", name.shown()), name.operand())
 }

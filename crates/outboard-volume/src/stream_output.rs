@@ -89,7 +89,7 @@ pub fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard_sandbox::interrupt::Cancel;
+    use outboard::Cancel;
     use std::io::Read;
     use std::thread;
     use std::time::Duration;

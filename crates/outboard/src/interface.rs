@@ -3,6 +3,7 @@
 //! processes, captures.
 
 use crate::kernel::Kernel;
+use outboard_sys::limited;
 use std::ffi::CString;
 use std::fmt;
 use std::io;
@@ -64,7 +65,9 @@ impl Kernel {
     /// docs/net.md has all words. The error says which word is wrong, or what the host or a server
     /// refused; then nothing has changed. Blocks while it waits for an address.
     pub fn add_interface(&self, description: &str) -> io::Result<Interface> {
-        let (number, name) = self.instance().add_interface(&CString::new(description)?)?;
+        let description = CString::new(description)?;
+        let add = || self.instance().add_interface(&description);
+        let (number, name) = limited(self.instance(), false, add)?;
         Ok(Interface {
             shared: Arc::new(SharedInterface {
                 kernel: self.clone(),

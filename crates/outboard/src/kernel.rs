@@ -294,7 +294,7 @@ impl Kernel {
 
     /// Ends the blocked call of another thread early, or its next one that would block: the call
     /// fails with `EINTR`, as if by a signal. Calls on files begin again; calls on sockets return
-    /// the error. [`crate::net::Canceller`] is the better choice where a loop repeats such a call.
+    /// the error. [`crate::Cancel`] ends both, and loops that repeat such a call.
     /// Does not block. `EAGAIN`: 64 interrupts are on their way.
     pub fn interrupt(&self, thread: i32) -> io::Result<()> {
         self.instance().interrupt(thread)

@@ -46,7 +46,7 @@ pub use mount::{Mount, MountOptions, Space};
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::HubServer;
-pub use outboard_sys::{errno, FileLock, KernelError, Secret, Storage};
+pub use outboard_sys::{errno, Cancel, Deadline, FileLock, KernelError, Secret, Stopped, Storage};
 pub use server_requests::{RequestCounts, ServerRequests};
 pub use share_requests::ShareState;
 pub use tree::Tree;
@@ -67,7 +67,7 @@ pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     default_memory, end_at_once, explained, has_no_output, ignore, is_ignored, load_libslirp,
-    log_to_stderr, process_end, receive_fd, send_fd, set_name, tolerating_no_memory, Allocator,
-    BtrfsKey, Control, Entries, Fd, FileHandle, Inherited, PathFd, RawEntry, SecretFile,
-    StandardNumbers, System, CONTROL_SIZE,
+    log_to_stderr, process_end, receive_fd, send_fd, set_name, stopped, tolerating_no_memory,
+    Allocator, BtrfsKey, Control, Entries, Fd, FileHandle, Inherited, LimitScope, Limits, PathFd,
+    RawEntry, SecretFile, StandardNumbers, System, Timer, CONTROL_SIZE,
 };

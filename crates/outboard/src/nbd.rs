@@ -12,13 +12,12 @@ use crate::disk::KernelDisk;
 use crate::invalid::invalid_data;
 use crate::kernel::Kernel;
 use crate::kernel_files::write_text;
-use crate::net::deadline::UntilDeadline;
 use crate::net::TcpStream;
 use driver::Connection;
 use export::{NbdExport, RequestSizes};
-use outboard_sys::libc;
+use outboard_sys::{libc, Deadline};
 use std::io::{self, Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const GREETING: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 const OPTION: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -207,17 +206,14 @@ impl Kernel {
         write: bool,
         limit: Duration,
     ) -> io::Result<KernelDisk> {
-        let deadline = Instant::now() + limit;
-        let mut export = negotiate(&mut UntilDeadline::new(&stream, deadline), name)?;
+        let handshake = || negotiate(&mut &stream, name);
+        let mut export = Deadline::after(limit).run_request(handshake)?;
         if write && export.flags & READ_ONLY != 0 {
             return Err(io::Error::from_raw_os_error(libc::EROFS));
         }
         if !write {
             export.flags |= READ_ONLY;
         }
-        // The driver has its own time limit.
-        stream.set_read_timeout(None)?;
-        stream.set_write_timeout(None)?;
         stream.set_nodelay(true)?;
         self.load_component("nbd", "nbds_max=0")?;
         let socket = stream.0.fd().raw();

@@ -54,6 +54,13 @@ long ob_kernel_syscall(long number, long a, long b, long c, long d, long e, long
  */
 int ob_kernel_interrupt_call(int thread);
 
+/*
+ * The same, and waits end that only a fatal signal ends, as those for a server. The thread goes on.
+ * The mark on such a wait is gone once a call of the thread has ended, for whatever reason: repeat
+ * this until the call that is meant has returned.
+ */
+int ob_kernel_abort_call(int thread);
+
 enum ob_halted {
 	OB_HALTED_NOT,
 	OB_HALTED,

@@ -253,7 +253,8 @@ struct ob_hypercalls {
 	member(virtio_add)		\
 	member(virtio_remove)		\
 	member(sockets)			\
-	member(boot_number)
+	member(boot_number)		\
+	member(abort_call)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

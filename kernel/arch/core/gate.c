@@ -47,6 +47,7 @@
 #include "adopt.h"
 #include "check.h"
 #include "delay.h"
+#include "eintr.h"
 #include "gate.h"
 #include "interrupt.h"
 #include "machine.h"
@@ -285,7 +286,7 @@ static noinline enum ob_exit ob_leave_slow(long *result)
 /* Whether the only work left is ob_interrupt()'s mark, for the next call that would block. */
 static bool ob_only_interrupted(struct task_struct *task)
 {
-	return READ_ONCE(task->thread.interrupted) && !ob_pending() &&
+	return ob_eintr_is_marked(task) && !ob_pending() &&
 	       (READ_ONCE(task->thread_info.flags) & OB_TIF_EXIT_WORK) == _TIF_NOTIFY_SIGNAL;
 }
 

@@ -17,6 +17,7 @@
 #include <linux/syscalls.h>
 #include <linux/task_work.h>
 #include <linux/uaccess.h>
+#include "eintr.h"
 #include "gate.h"
 #include "signal.h"
 #include "thread.h"
@@ -43,7 +44,7 @@ static bool ob_restart(long *result, const struct ksignal *handled)
 	default:
 		return false;
 	}
-	if (!xchg(&current->thread.interrupted, 0) && again)
+	if (!ob_eintr_take() && again)
 		return true;
 	*result = -EINTR;
 	return false;
@@ -164,7 +165,7 @@ enum ob_exit ob_signal_work(long *result)
 {
 	enum ob_exit exit = OB_EXIT_LEAVE;
 
-	if (fatal_signal_pending(current)) {
+	if (fatal_signal_pending(current) && !ob_eintr_survives()) {
 		ob_task_exit();
 		*result = -ENODEV;
 		return OB_EXIT_GONE;
@@ -177,7 +178,7 @@ enum ob_exit ob_signal_work(long *result)
 		return exit;
 	if (test_thread_flag(TIF_NOTIFY_RESUME))
 		resume_user_mode_work(current_pt_regs());
-	if (READ_ONCE(current->thread.interrupted))
+	if (ob_eintr_is_marked(current))
 		set_thread_flag(TIF_NOTIFY_SIGNAL);
 	return exit;
 }

@@ -25,6 +25,7 @@
 #include "check.h"
 #include "coroutine.h"
 #include "delay.h"
+#include "eintr.h"
 #include "evict.h"
 #include "switch.h"
 #include "vcpu.h"
@@ -51,7 +52,7 @@ static void __noreturn ob_work_leave(void)
 static bool ob_work_is_left(void)
 {
 	return task_work_pending(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
-	       (test_thread_flag(TIF_NOTIFY_SIGNAL) && !READ_ONCE(current->thread.interrupted));
+	       (test_thread_flag(TIF_NOTIFY_SIGNAL) && !ob_eintr_is_marked(current));
 }
 
 static void ob_work_main(void)
@@ -63,7 +64,7 @@ static void ob_work_main(void)
 		resume_user_mode_work(current_pt_regs());
 		task_work_run();
 		/* For the next call: eintr.c. */
-		if (READ_ONCE(current->thread.interrupted))
+		if (ob_eintr_is_marked(current))
 			set_thread_flag(TIF_NOTIFY_SIGNAL);
 		if (need_resched())
 			schedule();
@@ -149,7 +150,7 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 		asked = ob_wake_list_add(task);
 	if (asked)
 		ob_send(asked, OB_PENDING_WAKE);
-	else if (!error && notify == TWA_SIGNAL && READ_ONCE(task->thread.interrupted))
+	else if (!error && notify == TWA_SIGNAL && ob_eintr_is_marked(task))
 		kick_process(task);
 	return error;
 }

@@ -171,6 +171,15 @@ long ob_syscall(long number, ...);
  */
 int ob_interrupt(int thread);
 
+/*
+ * As ob_interrupt(), and ends also waits that only a fatal signal ends: those for servers of 9p,
+ * NFS and SMB, and for pages of a disk. The thread goes on. Only the call under way, or the next
+ * one, ends in such a wait. So repeat this, every 50 ms for instance, until the call has returned:
+ * the client of 9p first asks its server to drop the request, and waits for that until the second
+ * time. Nothing ends a wait in the middle of a change to a disk.
+ */
+int ob_abort_call(int thread);
+
 #define OB_DISK_READ_ONLY 1u	/* the bytes of the file never change */
 #define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user, such as QEMU */
 
@@ -342,6 +351,7 @@ const char *ob_snapshot_status_on(struct ob_instance *instance);
 int ob_halt_on(struct ob_instance *instance);
 long ob_syscall_on(struct ob_instance *instance, long number, ...);
 int ob_interrupt_on(struct ob_instance *instance, int thread);
+int ob_abort_call_on(struct ob_instance *instance, int thread);
 int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
 		   char name[32]);
 int ob_disk_remove_on(struct ob_instance *instance, int disk);

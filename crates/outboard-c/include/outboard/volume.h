@@ -42,6 +42,7 @@ extern "C" {
 struct ob_volume;		/* a file system of an image, open */
 struct ob_volume_file;		/* a file in it, open */
 struct ob_volume_disk;		/* an image, open, for several of its volumes */
+struct ob_volume_cancel;	/* ends calls of other threads */
 
 /*
  * Errors
@@ -69,7 +70,8 @@ enum ob_volume_error {
 	OB_VOLUME_CLOSED = -18,		/* the handle was closed, or is the parent process's */
 	OB_VOLUME_CRASHED = -19,	/* the kernel panicked; see OB_VOLUME_CONTAIN_PANIC */
 	OB_VOLUME_INTERNAL = -20,	/* a mistake in this library: please report the message */
-	OB_VOLUME_UNREACHABLE = -21	/* a server does not answer, or has closed the connection */
+	OB_VOLUME_UNREACHABLE = -21,	/* a server does not answer, or has closed the connection */
+	OB_VOLUME_TIMED_OUT = -22	/* the deadline of ob_volume_limit() has passed */
 };
 
 /*
@@ -500,6 +502,35 @@ int ob_volume_tar_out(struct ob_volume *from, const char *directory, int fd,
  */
 int ob_volume_tar_in(int fd, struct ob_volume *to, const char *directory,
 		     const struct ob_volume_transfer *options, struct ob_volume_summary *summary);
+
+/*
+ * Limits of calls
+ */
+
+/* A handle by which a thread ends calls of other threads. */
+int ob_volume_cancel_new(struct ob_volume_cancel **cancel);
+
+/*
+ * Ends the calls of all threads that have set this handle by ob_volume_limit(): those that wait
+ * now, and all later ones. They fail with OB_VOLUME_INTERRUPTED. For ever: make another handle for
+ * later work. Does not wait for these calls. Not for signal handlers.
+ */
+int ob_volume_cancel(struct ob_volume_cancel *cancel);
+
+/* Ends the handle. Threads that have set it keep their limit, which nobody can reach any more. */
+int ob_volume_cancel_free(struct ob_volume_cancel *cancel);
+
+/*
+ * Limits the calls that this thread makes from now on, in place of the limits before. `cancel` may
+ * be NULL. `milliseconds`: a deadline from now on for all calls together, after which they fail
+ * with OB_VOLUME_TIMED_OUT; 0: none. ob_volume_limit(NULL, 0) ends all limits of the thread.
+ *
+ * A call that a limit has ended leaves what it leaves after another error. A file that is half
+ * written by ob_volume_write() stays; transfers remove new copies that are not complete.
+ * ob_volume_close(), ob_volume_file_close() and the functions of errors and memory have no limits.
+ * A wait of the host's disk in the middle of a change ends by itself alone.
+ */
+int ob_volume_limit(struct ob_volume_cancel *cancel, uint64_t milliseconds);
 
 /* "0.1.0", of this library. Static storage; does not block. */
 const char *ob_volume_version(void);

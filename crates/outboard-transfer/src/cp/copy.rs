@@ -13,7 +13,7 @@ use crate::file_state::FileState;
 use crate::hidden::check_key;
 use crate::made::Claim;
 use crate::report::Loss;
-use outboard::Fd;
+use outboard::{Fd, Limits};
 use outboard_error::format::escaped;
 use outboard_error::{ErrorKind, Failure};
 use std::ffi::CString;
@@ -243,7 +243,8 @@ impl<'a> Worker<'a> {
         match &result {
             Err(_) if created => {
                 // A part of a file must not look like all of it.
-                let _ = item.target().unlink_at(item.new_name(), 0);
+                let remove = || item.target().unlink_at(item.new_name(), 0);
+                let _ = Limits::for_cleanup().run(remove);
             }
             Err(_) => {
                 let copy = copier.operand_of(&item.directory.path_of(item.new_name()));

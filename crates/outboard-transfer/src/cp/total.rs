@@ -9,7 +9,7 @@ use crate::exclusion::Exclusion;
 use crate::operand::Named;
 use crate::report::Report;
 use crate::walk::{Step, Walk};
-use outboard::Tree;
+use outboard::{Limits, Tree};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::address::Place;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, TryRecvError};
@@ -75,7 +75,9 @@ impl<'a> Total<'a> {
         std::thread::scope(|scope| {
             // Dropped when the work is done.
             let (working, done) = channel::<()>();
+            let limits = Limits::current();
             scope.spawn(move || {
+                let _limits = limits.enter();
                 if done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
                     if let Some(total) = self.count(&done) {
                         report.expect_bytes(total);

@@ -15,7 +15,7 @@ use super::options::Options;
 use super::queue::Queue;
 use crate::hidden::check_key;
 use outboard::walk::{DirectoryNames, Entry, OpenDirectory, Start, Step, Walk};
-use outboard::{Fd, Tree};
+use outboard::{Fd, Limits, Tree};
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -203,7 +203,10 @@ impl Round<'_> {
         let queue: Queue<Batch> = Queue::new(WAITING);
         std::thread::scope(|scope| {
             for _ in 0..copiers.max(1) {
-                scope.spawn(|| {
+                let limits = Limits::current();
+                let queue = &queue;
+                scope.spawn(move || {
+                    let _limits = limits.enter();
                     let _breaking = queue.breaking();
                     let mut worker = Worker::new(copier);
                     while let Some(batch) = queue.take() {

@@ -11,7 +11,7 @@ use crate::cp::handle_cache::HandleCache;
 use crate::cp::trail::Trail;
 use crate::made::Claim;
 use crate::report::Report;
-use outboard::Fd;
+use outboard::{Fd, Limits};
 use outboard_error::format::escaped;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -138,7 +138,7 @@ impl MemberMaker<'_> {
         let result = self.fill(job, &file);
         if result.is_err() {
             // A part of a file must not look like all of it.
-            let _ = directory.unlink_at(name, 0);
+            let _ = Limits::for_cleanup().run(|| directory.unlink_at(name, 0));
             return result;
         }
         claim.keep();

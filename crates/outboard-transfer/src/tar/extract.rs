@@ -18,7 +18,7 @@ use crate::attributes::AttributeTarget;
 use crate::cp::handle_cache::HandleCache;
 use crate::cp::queue::Queue;
 use crate::report::Report;
-use outboard::{explained, Fd};
+use outboard::{explained, Fd, Limits};
 use outboard_error::format::{escaped, size};
 use outboard_error::{reason, warn, ErrorKind, Failure};
 use outboard_sandbox::interrupt::Interrupt;
@@ -86,9 +86,11 @@ pub fn extract(
         interrupt,
         told_absolute: false,
     };
+    let limits = Limits::current();
     let result = std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| {
+                let _limits = limits.clone().enter();
                 let _breaking = (flights.breaking(), queue.breaking());
                 while let Some(jobs) = queue.take() {
                     for job in jobs {
@@ -102,7 +104,7 @@ pub fn extract(
         extraction.batch.give(&queue);
         result
     });
-    extraction.finish_directories();
+    Limits::for_cleanup().run(|| extraction.finish_directories());
     Ok(match result {
         Ok(marked) => ArchiveEnd::Complete { marked },
         Err(stop) => ArchiveEnd::Stopped(stop, archive.offset()),

@@ -11,6 +11,7 @@ use super::stretch::{Chunks, StretchPart};
 use super::stretches::StretchWriter;
 use super::tree::{PackItem, PackStart, PackedTree};
 use crate::cp::queue::Queue;
+use outboard::Limits;
 use std::io::{self, Write};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 
@@ -35,14 +36,17 @@ pub fn pack(
 ) -> io::Result<()> {
     let chunks = Chunks::default();
     let queue: Queue<Batch> = Queue::new(AHEAD);
+    let limits = Limits::current();
     std::thread::scope(|scope| {
         let (order, stretches) = sync_channel(AHEAD);
         scope.spawn(|| {
+            let _limits = limits.clone().enter();
             let _closing = queue.closing();
             give_batches(tree, starts, &queue, order);
         });
         for _ in 0..threads.max(1) {
             scope.spawn(|| {
+                let _limits = limits.clone().enter();
                 let _breaking = queue.breaking();
                 while let Some(batch) = queue.take() {
                     let chunk = chunks.take();

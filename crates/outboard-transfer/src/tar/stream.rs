@@ -8,6 +8,7 @@
 use super::compression::decompressed;
 use super::header::BLOCK;
 use super::polled::Gone;
+use outboard::Limits;
 use outboard_error::{Error, Failure, Notes, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::containers::read_block;
@@ -193,7 +194,9 @@ impl Stream {
     ) -> Self {
         let (sender, filled) = sync_channel(AHEAD);
         let notes = Notes::current();
+        let limits = Limits::current();
         scope.spawn(move || {
+            let _limits = limits.enter();
             let read = || {
                 if let Some(input) = open() {
                     read_ahead(input, &sender);

@@ -6,6 +6,7 @@
 use super::gzip::GzipReader;
 use crate::temporary;
 use liblzma::stream::{Stream, CONCATENATED};
+use outboard::stopped;
 use outboard_error::format;
 use outboard_error::{front, reason, ErrorKind, Failure};
 use std::fs::File;
@@ -108,6 +109,9 @@ fn copy_sparsely(input: &mut dyn Read, output: &File) -> Result<(), Failure> {
             let text = format!("it cannot be decompressed: {}", reason(&error));
             Failure::new(ErrorKind::Damaged, text)
         })?;
+        if let Some(stopped) = stopped() {
+            return Err(Failure::of(&stopped.into()));
+        }
         let block = &buffer[..length];
         if offset + length as u64 > LARGEST {
             let text = format!("decompressed it is larger than {}", format::size(LARGEST));

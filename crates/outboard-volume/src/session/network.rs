@@ -9,15 +9,14 @@ use super::watch::{IsWaiting, Lateness, ServerWatch};
 use crate::destination::{Overwrite, UsedFiles};
 use crate::options::Options;
 use crate::remote::{Protocol, Remote};
-use outboard::net::{Canceller, TcpStream};
-use outboard::{load_libslirp, Interface, Kernel, ServerRequests};
+use outboard::net::TcpStream;
+use outboard::{load_libslirp, Deadline, Interface, Kernel, ServerRequests};
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::sandbox::NetworkAccess;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -306,7 +305,7 @@ impl Network {
             return Ok(*address);
         }
         let failed = || format!("cannot find the server {host}");
-        let resolved = within(self.limit, || kernel.net().resolve(host, 0));
+        let resolved = Deadline::after(self.limit).run_request(|| kernel.net().resolve(host, 0));
         let resolved = resolved.map_err(|error| Error::failed(failed(), &error))?;
         let first = resolved.first();
         let first = first.ok_or_else(|| Error::Failed(format!("{}: no address", failed())))?;
@@ -332,27 +331,6 @@ impl Network {
             let place = format!("{} port {}", remote.host, remote.port());
             Error::failed(format!("{shown}: cannot connect to {place}"), &error)
         })
-    }
-}
-
-/// Cancels the calls of `work` when it takes longer than `limit`.
-fn within<T>(limit: Duration, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let canceller = Canceller::new();
-    let late = canceller.clone();
-    let (done, waiting) = channel::<()>();
-    let result = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                late.cancel();
-            }
-        });
-        let result = canceller.run(work);
-        drop(done);
-        result
-    });
-    match result {
-        Err(error) if Canceller::has_caused(&error) => Err(io::ErrorKind::TimedOut.into()),
-        other => other,
     }
 }
 

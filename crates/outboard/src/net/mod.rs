@@ -23,7 +23,7 @@
 //! | for | see |
 //! |---|---|
 //! | connections and datagrams | [`TcpStream`], [`TcpListener`], [`UdpSocket`], [`UnixStream`] |
-//! | ending a blocked call of another thread | [`Canceller`] |
+//! | ending a blocked call of another thread | [`crate::Cancel`], [`crate::Deadline`] |
 //! | waiting for many sockets, in an event loop of the host | [`Poller`], [`Net::watch`] |
 //! | interfaces, addresses, routes | [`Net::links`], [`Net::add_address`], [`Net::add_route`] |
 //! | network namespaces | [`Net::new_namespace`] |
@@ -35,9 +35,7 @@
 //! [`KernelError::Halted`]: crate::KernelError::Halted
 
 mod address;
-mod cancel;
 mod counters;
-pub(crate) mod deadline;
 mod dns;
 mod firewall;
 #[cfg(feature = "fuzzing")]
@@ -59,7 +57,6 @@ mod unix;
 
 pub use crate::readiness::{EventSource, Ready, Watch};
 pub use address::ToAddresses;
-pub use cancel::Canceller;
 pub use counters::Counters;
 pub use firewall::{ConnectionState, FirewallRule, IpProtocol, Verdict};
 pub use link::Link;

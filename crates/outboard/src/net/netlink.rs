@@ -61,15 +61,7 @@ fn failure(message: &ErrorMessage, has_explanation: bool) -> Option<io::Error> {
 /// Names what failed.
 pub(crate) fn describe(error: io::Error, what: std::fmt::Arguments) -> io::Error {
     let text = format!("{what}: {error}");
-    explained_by(error, text)
-}
-
-/// Keeps the errno of an error that has an explanation already.
-fn explained_by(error: io::Error, text: String) -> io::Error {
-    match outboard_sys::errno(&error) {
-        Some(number) => explained(io::Error::from_raw_os_error(number), text),
-        None => io::Error::new(error.kind(), text),
-    }
+    explained(error, text)
 }
 
 /// The messages of a datagram.

@@ -102,7 +102,7 @@ impl Poller {
 
     /// Waits until sockets are ready, and takes these. `None`: no time limit. No socket: the time
     /// is over. A signal of the host ends the call with `Interrupted`. This is for programs without
-    /// an event loop of their own. A [`crate::net::Canceller`] does not end this call;
+    /// an event loop of their own. A [`crate::Cancel`] does not end this call;
     /// [`Poller::wake`] does.
     pub fn wait(&self, limit: Option<Duration>) -> io::Result<Vec<Event>> {
         self.shared.event.wait(limit)?;

@@ -6,14 +6,13 @@
 //! long comes by TCP. All of a call is over after [`LIMIT`].
 
 use crate::kernel_files::read_text;
-use crate::net::deadline::UntilDeadline;
 use crate::net::dns::{self, DnsAnswer, Family, ResolvConf};
 use crate::net::netlink::describe;
 use crate::net::Net;
-use outboard_sys::libc;
+use outboard_sys::{libc, Deadline, Stopped};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest time that a name takes, whatever the servers do.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -61,9 +60,9 @@ fn not_found(text: &str) -> io::Error {
 
 /// Errors that another server does not change.
 fn ends_search(error: &io::Error) -> bool {
-    let number = outboard_sys::errno(error);
     error.kind() == io::ErrorKind::Interrupted
-        || matches!(number, Some(libc::ECANCELED | libc::ENODEV))
+        || Stopped::of(error).is_some()
+        || outboard_sys::errno(error) == Some(libc::ENODEV)
 }
 
 impl Net {
@@ -132,7 +131,7 @@ impl Net {
                         \"nameserver ADDRESS\"";
             return Err(not_found(text));
         }
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Deadline::after(LIMIT);
         let mut reason = "there is no such name";
         for name in config.candidates(host) {
             match self.ask_servers(&name, config, deadline)? {
@@ -148,17 +147,16 @@ impl Net {
         &self,
         name: &str,
         config: &ResolvConf,
-        deadline: Instant,
+        deadline: Deadline,
     ) -> io::Result<Lookup> {
         let mut failures = Vec::new();
         let mut kind = io::ErrorKind::TimedOut;
         for _ in 0..config.attempts {
             for server in &config.servers {
-                let now = Instant::now();
-                if now >= deadline {
+                if deadline.has_passed() {
                     break;
                 }
-                match self.ask(server, name, deadline.min(now + config.timeout)) {
+                match self.ask(server, name, deadline.min(Deadline::after(config.timeout))) {
                     Ok(lookup) => return Ok(lookup),
                     Err(error) if ends_search(&error) => return Err(error),
                     Err(error) => {
@@ -182,7 +180,7 @@ impl Net {
         })
     }
 
-    fn ask(&self, server: &str, name: &str, deadline: Instant) -> io::Result<Lookup> {
+    fn ask(&self, server: &str, name: &str, deadline: Deadline) -> io::Result<Lookup> {
         let address = self.server_address(server)?;
         let mut random = [0; 4];
         self.system().random(&mut random)?;
@@ -207,7 +205,7 @@ impl Net {
         &self,
         server: &SocketAddr,
         queries: &mut [Query],
-        deadline: Instant,
+        deadline: Deadline,
     ) -> io::Result<()> {
         let any: IpAddr = match server {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -222,7 +220,7 @@ impl Net {
         }
         let mut buffer = [0; DATAGRAM_SIZE];
         while queries.iter().any(|query| query.answer.is_none()) {
-            if Instant::now() >= deadline || !socket.0.wait(libc::POLLIN, Some(deadline))? {
+            if deadline.has_passed() || !socket.0.wait(libc::POLLIN, deadline)? {
                 return Err(timed_out());
             }
             match socket.recv(&mut buffer) {
@@ -236,19 +234,9 @@ impl Net {
         Ok(())
     }
 
-    fn ask_by_stream(
-        &self,
-        server: &SocketAddr,
-        query: &mut Query,
-        deadline: Instant,
-    ) -> io::Result<()> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(timed_out());
-        }
-        let stream = self.tcp_connect_timeout(server, left)?;
-        let mut stream = UntilDeadline::new(&stream, deadline);
-        let message = query.message()?;
+    /// Sends a message by TCP, and returns the answer.
+    fn exchange(&self, server: &SocketAddr, message: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = self.tcp_connect(*server)?;
         let mut request = (message.len() as u16).to_be_bytes().to_vec();
         request.extend(message);
         stream.write_all(&request)?;
@@ -256,6 +244,17 @@ impl Net {
         stream.read_exact(&mut length)?;
         let mut answer = vec![0; u16::from_be_bytes(length).into()];
         stream.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+
+    fn ask_by_stream(
+        &self,
+        server: &SocketAddr,
+        query: &mut Query,
+        deadline: Deadline,
+    ) -> io::Result<()> {
+        let message = query.message()?;
+        let answer = deadline.run_request(|| self.exchange(server, &message))?;
         query.offer(&answer);
         match query.answer {
             Some(DnsAnswer::Truncated) | None => Err(io::ErrorKind::InvalidData.into()),

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The part that all sockets have in common.
 
-use crate::net::cancel::blocking;
 use crate::Fd;
-use outboard_sys::{libc, RawAddress, SocketOption, System};
+use outboard_sys::{libc, Deadline, RawAddress, SocketOption, System};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::Shutdown;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most connections that wait for `accept`. The kernel's net.core.somaxconn limits it further.
 pub(crate) const BACKLOG: i32 = 4096;
@@ -14,7 +13,7 @@ pub(crate) const BACKLOG: i32 = 4096;
 /// Bytes of `struct timeval`.
 const TIME_SIZE: usize = 16;
 
-/// An open socket. Calls that block can be cancelled, and EINTR ends them.
+/// An open socket. EINTR ends calls that block.
 #[derive(Debug)]
 pub(crate) struct Socket(Fd);
 
@@ -62,10 +61,6 @@ impl Socket {
         &self.0
     }
 
-    fn blocking<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        blocking(self.0.system(), call)
-    }
-
     pub(crate) fn duplicate(&self) -> io::Result<Self> {
         self.0.duplicate().map(Self)
     }
@@ -79,7 +74,7 @@ impl Socket {
     }
 
     pub(crate) fn connect(&self, address: &RawAddress) -> io::Result<()> {
-        self.blocking(|| self.0.connect(address))
+        self.0.connect(address)
     }
 
     /// Begins to connect without blocking.
@@ -95,7 +90,7 @@ impl Socket {
         if limit.is_zero() {
             return Err(invalid("a time limit is not zero"));
         }
-        let deadline = Instant::now().checked_add(limit);
+        let deadline = Deadline::after(limit);
         self.begin_connect(address)?;
         if !self.wait(libc::POLLOUT, deadline)? {
             return Err(io::Error::new(
@@ -110,14 +105,13 @@ impl Socket {
     }
 
     /// Waits for an event (`POLL*`). `false`: the deadline has passed.
-    pub(crate) fn wait(&self, event: i16, deadline: Option<Instant>) -> io::Result<bool> {
-        let limit = deadline.map(|time| time.saturating_duration_since(Instant::now()));
-        self.blocking(|| self.0.poll(event, limit))
-            .map(|events| events != 0)
+    pub(crate) fn wait(&self, event: i16, deadline: Deadline) -> io::Result<bool> {
+        let limit = Some(deadline.rest());
+        self.0.poll(event, limit).map(|events| events != 0)
     }
 
     pub(crate) fn accept(&self) -> io::Result<(Self, RawAddress)> {
-        let (fd, peer) = self.blocking(|| self.0.accept())?;
+        let (fd, peer) = self.0.accept()?;
         Ok((Self(fd), peer))
     }
 
@@ -130,15 +124,15 @@ impl Socket {
     }
 
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.blocking(|| self.0.receive(buffer, 0))
+        self.0.receive(buffer, 0)
     }
 
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.blocking(|| self.0.receive(buffer, libc::MSG_PEEK))
+        self.0.receive(buffer, libc::MSG_PEEK)
     }
 
     pub(crate) fn receive_vectored(&self, buffers: &mut [IoSliceMut]) -> io::Result<usize> {
-        self.blocking(|| self.0.receive_vectored(buffers))
+        self.0.receive_vectored(buffers)
     }
 
     /// `flags`: `MSG_*`.
@@ -147,19 +141,19 @@ impl Socket {
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<(usize, RawAddress)> {
-        self.blocking(|| self.0.receive_from(buffer, flags))
+        self.0.receive_from(buffer, flags)
     }
 
     pub(crate) fn send(&self, buffer: &[u8]) -> io::Result<usize> {
-        self.blocking(|| self.0.send(buffer, 0))
+        self.0.send(buffer, 0)
     }
 
     pub(crate) fn send_vectored(&self, buffers: &[IoSlice]) -> io::Result<usize> {
-        self.blocking(|| self.0.send_vectored(buffers))
+        self.0.send_vectored(buffers)
     }
 
     pub(crate) fn send_to(&self, buffer: &[u8], to: &RawAddress) -> io::Result<usize> {
-        self.blocking(|| self.0.send_to(buffer, 0, to))
+        self.0.send_to(buffer, 0, to)
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

@@ -2,7 +2,8 @@
 //! Blocking calls can be cancelled.
 
 use crate::support::*;
-use outboard::net::{Canceller, Net};
+use outboard::net::Net;
+use outboard::Cancel;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,14 +14,14 @@ const TURNS: usize = 2000;
 
 /// Blocks in a call, cancels it, and expects that.
 fn cancel_blocked<T: Send>(net: &Net, call: impl Fn() -> io::Result<T> + Send + Sync) {
-    let canceller = Canceller::new();
-    let work = || canceller.run(&call);
-    let result = while_blocked(net.kernel(), work, || canceller.cancel());
+    let cancel = Cancel::new();
+    let work = || cancel.run(&call);
+    let result = while_blocked(net.kernel(), work, || cancel.cancel());
     let error = result.err().expect("it was cancelled");
-    assert!(Canceller::has_caused(&error), "{error}");
+    assert!(Cancel::has_caused(&error), "{error}");
     assert_eq!(outboard::errno(&error), Some(ECANCELED));
-    // Later calls of the same canceller do not even begin.
-    let later = canceller.run(&call);
+    // Later calls of the same cancel do not even begin.
+    let later = cancel.run(&call);
     assert_eq!(number(later), Some(ECANCELED));
 }
 
@@ -74,7 +75,7 @@ fn a_plain_interrupt_ends_one_call() -> io::Result<()> {
 }
 
 /// Data that arrive and a cancellation race. No byte is lost, and no interrupt is left over that
-/// would end a call without a canceller.
+/// would end a call without a cancel.
 #[test]
 fn nothing_is_lost_in_a_race() -> io::Result<()> {
     let net = net()?;
@@ -82,14 +83,14 @@ fn nothing_is_lost_in_a_race() -> io::Result<()> {
     let mut received = 0_u64;
     let mut sent = 0_u64;
     for turn in 0..TURNS {
-        let canceller = Canceller::new();
+        let cancel = Cancel::new();
         let went = AtomicBool::new(false);
         let result = thread::scope(|scope| {
             scope.spawn(|| {
                 while !went.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
-                canceller.cancel();
+                cancel.cancel();
             });
             scope.spawn(|| {
                 while !went.load(Ordering::Relaxed) {
@@ -100,14 +101,14 @@ fn nothing_is_lost_in_a_race() -> io::Result<()> {
                 }
             });
             went.store(true, Ordering::Relaxed);
-            canceller.run(|| (&one).read(&mut [0; 8]))
+            cancel.run(|| (&one).read(&mut [0; 8]))
         });
         sent += u64::from(turn % 2 == 0);
         match result {
             Ok(length) => received += length as u64,
-            Err(error) => assert!(Canceller::has_caused(&error), "turn {turn}: {error}"),
+            Err(error) => assert!(Cancel::has_caused(&error), "turn {turn}: {error}"),
         }
-        // A call without a canceller: a left-over interrupt would end it.
+        // A call without a cancel: a left-over interrupt would end it.
         net.kernel().system().sleep(Duration::from_micros(100))?;
         one.set_nonblocking(true)?;
         match (&one).read(&mut [0; 8]) {
@@ -121,15 +122,15 @@ fn nothing_is_lost_in_a_race() -> io::Result<()> {
 }
 
 #[test]
-fn cancellers_nest() -> io::Result<()> {
+fn cancels_nest() -> io::Result<()> {
     let net = net()?;
     let (one, _other) = net.unix_pair()?;
-    let (outer, inner) = (Canceller::new(), Canceller::new());
+    let (outer, inner) = (Cancel::new(), Cancel::new());
     let work = || outer.run(|| inner.run(|| (&one).read(&mut [0])));
     let result = while_blocked(net.kernel(), work, || outer.cancel());
     assert_eq!(number(result), Some(ECANCELED));
     assert!(!inner.is_cancelled());
-    // One function is over, so its canceller has no effect any more.
+    // One function is over, so its cancel has no effect any more.
     one.set_nonblocking(true)?;
     let after = inner.run(|| (&one).read(&mut [0]));
     assert_eq!(kind(after), Some(ErrorKind::WouldBlock));

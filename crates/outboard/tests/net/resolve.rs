@@ -2,7 +2,8 @@
 //! Names of hosts, with servers that answer well, badly, or never.
 
 use crate::support::*;
-use outboard::net::{Canceller, Net, TcpStream};
+use outboard::net::{Net, TcpStream};
+use outboard::Cancel;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,10 +37,10 @@ fn with_server<T>(
     work: impl FnOnce() -> T,
 ) -> io::Result<T> {
     let socket = net.udp_bind(SERVER)?;
-    let canceller = Canceller::new();
+    let cancel = Cancel::new();
     Ok(thread::scope(|scope| {
         scope.spawn(|| {
-            canceller.run(|| {
+            cancel.run(|| {
                 let mut query = [0; 512];
                 while let Ok((length, client)) = socket.recv_from(&mut query) {
                     for message in answer(&query[..length]) {
@@ -49,7 +50,7 @@ fn with_server<T>(
             })
         });
         let result = work();
-        canceller.cancel();
+        cancel.cancel();
         result
     }))
 }
@@ -217,17 +218,17 @@ fn resolve_by_tcp(
     configure(&net, settings)?;
     let truncated = |query: &[u8]| vec![reply(query, 2, 0, &[])];
     let listener = net.tcp_listen(SERVER)?;
-    let canceller = Canceller::new();
+    let cancel = Cancel::new();
     thread::scope(|scope| {
         scope.spawn(|| {
-            canceller.run(|| {
+            cancel.run(|| {
                 while let Ok((stream, _)) = listener.accept() {
                     serve(stream);
                 }
             })
         });
         let found = with_server(&net, truncated, || net.resolve("www.example", 5));
-        canceller.cancel();
+        cancel.cancel();
         found
     })
 }

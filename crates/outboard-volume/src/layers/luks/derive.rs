@@ -2,6 +2,7 @@
 //! Derives a volume's key from a passphrase. Limits bound the time and memory that a hostile header
 //! can demand.
 
+use crate::aside::aside;
 use crate::layers::hashes::{self, HashFunction};
 use crate::layers::keys::Secret;
 use crate::layers::Attempt;
@@ -71,9 +72,12 @@ fn pbkdf2(
 ) -> Attempt<Secret> {
     let HashFunction { derive, digest, .. } = hashes::find(hash)?;
     budget.take_iterations(iterations, size.div_ceil(digest(&[]).len()))?;
-    let mut key = Secret::zeroed(size);
-    derive(passphrase, salt, iterations, &mut key);
-    Ok(key)
+    let (passphrase, salt) = (Secret::from(passphrase), salt.to_owned());
+    aside(move || {
+        let mut key = Secret::zeroed(size);
+        derive(&passphrase, &salt, iterations, &mut key);
+        Ok(key)
+    })
 }
 
 /// Memory for Argon2, wiped after use.
@@ -107,18 +111,20 @@ fn argon2(
     let wrong = |error: argon2::Error| format!("its Argon2: {error}");
     let params = Params::new(memory, time, lanes, Some(size)).map_err(wrong)?;
     let mut blocks = Memory::new(params.block_count())?;
-    let mut key = Secret::zeroed(size);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads.min(lanes as usize))
         .build()
         .map_err(|error| error.to_string())?;
     let argon2 = Argon2::new(algorithm, Version::V0x13, params);
-    pool.install(|| {
-        argon2.hash_password_into_with_memory(passphrase, salt, &mut key, &mut blocks.0)
+    let (passphrase, salt) = (Secret::from(passphrase), salt.to_owned());
+    aside(move || {
+        let mut key = Secret::zeroed(size);
+        let derive =
+            || argon2.hash_password_into_with_memory(&passphrase, &salt, &mut key, &mut blocks.0);
+        pool.install(derive).map_err(wrong)?;
+        Ok(key)
     })
-    .map_err(wrong)?;
-    Ok(key)
 }
 
 /// The key of a key slot's area.
