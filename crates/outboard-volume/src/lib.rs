@@ -20,6 +20,7 @@ pub mod containers;
 pub mod destination;
 mod disk;
 mod disk_contents;
+#[cfg(feature = "export")]
 #[doc(hidden)]
 pub mod export;
 #[doc(hidden)]
@@ -61,6 +62,7 @@ pub mod standard_input;
 pub mod stream_output;
 #[doc(hidden)]
 pub mod temporary;
+#[cfg(feature = "export")]
 #[doc(hidden)]
 pub mod tool_volume;
 #[doc(hidden)]

@@ -9,6 +9,7 @@
 //!    compressed one is decompressed into a file that has no name.
 
 mod compressed;
+#[cfg(feature = "convert")]
 mod convert;
 mod faults;
 mod gzip;
@@ -132,9 +133,19 @@ impl Container {
             Some(kind @ ("gzip" | "xz" | "zstd")) => {
                 Self::Compressed(Compressed::new(file, path, kind)?)
             }
+            #[cfg(feature = "convert")]
             Some(kind) => {
                 let raw = convert::to_raw(&file, path, kind)?;
                 Self::Converted(file, kind, raw)
+            }
+            #[cfg(not(feature = "convert"))]
+            Some(kind) => {
+                let text = format!(
+                    "{}: {kind} images cannot be opened here: make an image of another format \
+                     with qemu-img convert -O qcow2",
+                    path.display()
+                );
+                return Err(Failure::new(ErrorKind::Unsupported, text).into());
             }
             None => Self::Raw(file),
         })
