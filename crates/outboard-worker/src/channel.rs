@@ -94,7 +94,7 @@ impl Channel {
         if length > self.longest {
             return Err(WorkerError::TooLong);
         }
-        let bytes = self.read(length, &mut check)?.unwrap_or_default();
+        let bytes = self.read(length, &mut check)?.ok_or_else(cut_off)?;
         Ok(Some(serde_json::from_slice(&bytes)?))
     }
 
@@ -121,7 +121,7 @@ impl Channel {
         match bytes.len() {
             count if count == length => Ok(Some(bytes)),
             0 => Ok(None),
-            _ => Err(WorkerError::Garbage("it is cut off".to_owned())),
+            _ => Err(cut_off()),
         }
     }
 
@@ -149,6 +149,11 @@ impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// The other end was closed inside of a message.
+fn cut_off() -> WorkerError {
+    WorkerError::Host(io::ErrorKind::UnexpectedEof.into())
 }
 
 fn call(check: &mut WaitCheck) -> Result<(), WorkerError> {
@@ -205,20 +210,25 @@ mod tests {
     #[test]
     fn garbage_is_no_message() {
         assert!(matches!(received(b""), Ok(None)));
-        let cases: [&[u8]; 6] = [
-            &[1],
-            &[3, 0, 0],
-            &[3, 0, 0, 0],
-            &[3, 0, 0, 0, b'"'],
-            &[0, 0, 0, 0],
-            &[2, 0, 0, 0, b'1', b'2'],
-        ];
+        let cases: [&[u8]; 2] = [&[0, 0, 0, 0], &[2, 0, 0, 0, b'1', b'2']];
         for bytes in cases {
             let message = received(bytes);
             assert!(
                 matches!(message, Err(WorkerError::Garbage(_))),
                 "{bytes:?}: {message:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_message_may_be_cut_off() {
+        let cases: [&[u8]; 4] = [&[1], &[3, 0, 0], &[3, 0, 0, 0], &[3, 0, 0, 0, b'"']];
+        for bytes in cases {
+            let message = received(bytes);
+            let Err(WorkerError::Host(error)) = message else {
+                panic!("{bytes:?}: {message:?}");
+            };
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
     }
 

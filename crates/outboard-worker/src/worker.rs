@@ -336,13 +336,14 @@ where
 
     /// Kills the worker because of an error.
     fn give_up(&mut self, error: WorkerError) -> WorkerError {
-        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
         let ended = self.ended();
-        match error {
-            WorkerError::Host(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => {
-                ended
-            }
-            error => error,
+        match &error {
+            WorkerError::Host(host) => match host.kind() {
+                BrokenPipe | ConnectionReset | UnexpectedEof => ended,
+                _ => error,
+            },
+            _ => error,
         }
     }
 }

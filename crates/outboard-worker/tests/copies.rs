@@ -142,6 +142,20 @@ fn a_signal() {
     );
 }
 
+/// As when a kernel crashes while the result is sent.
+fn a_signal_inside_of_a_message() {
+    let mut worker = adder(|parent| {
+        let mut socket = File::from(parent.as_fd().try_clone_to_owned().unwrap());
+        socket.write_all(b"\x09\0\0\0{\"La").unwrap();
+        process::abort()
+    });
+    let reply = worker.receive(LONG);
+    let Err(WorkerError::Ended(end)) = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(end, ProcessEnd::Killed(libc::SIGABRT));
+}
+
 fn a_panic_of_the_kernel() {
     let error = adder(|_| process::exit(70)).finish().unwrap_err();
     assert_eq!(error, Error::Panicked);
@@ -408,6 +422,7 @@ fn main() {
         a_result_in_the_place_of_a_reply,
         the_end_without_an_answer,
         a_signal,
+        a_signal_inside_of_a_message,
         a_panic_of_the_kernel,
         a_panic_of_rust,
         answers_that_are_no_messages,
