@@ -324,12 +324,16 @@ fn a_request_to_stop_is_passed_on() {
         }
         Ok("stopped".to_owned())
     };
+    assert!(outboard_sys::signals::may_end());
     let mut worker = WorkerProcess::<(), (), String>::copy(options, stops).unwrap();
     worker.receive(LONG).unwrap();
+    // The worker may be changing an image.
+    assert!(!outboard_sys::signals::may_end());
     ASKED.store(true, Ordering::Relaxed);
     assert_eq!(worker.finish().unwrap(), "stopped");
     // This process goes on, and was not asked itself.
     assert!(!outboard_sys::signals::asked());
+    assert!(outboard_sys::signals::may_end());
     ASKED.store(false, Ordering::Relaxed);
 }
 
@@ -367,6 +371,10 @@ fn descriptors_of_a_copy() {
     let without = Descriptors::Without(vec![writer.as_raw_fd()]);
     assert_eq!(open_in_copy(without, &numbers), [reader.as_raw_fd()]);
     assert!(open_in_copy(Descriptors::Standard, &numbers).is_empty());
+    let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let (before, worker) = (count(), adder(|_| Ok(count())));
+    // Its end of the channel, and not that of its parent.
+    assert_eq!(worker.finish().unwrap(), before + 1);
     // A worker before does not keep the channel of the next one open, and the next one not its.
     let first = adder(add);
     let second = adder(add);
