@@ -10,8 +10,10 @@ the directory of liboutboard then.
 """
 
 import argparse
+import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -70,6 +72,19 @@ def circles(crates: dict[str, Package]) -> list[str]:
             and name in needed(needs["name"], crates)]
 
 
+def forget(crates: dict[str, Package]) -> None:
+    """Removes the unpacked packages of an earlier run: cargo takes those of a version as they are.
+
+    Cargo names the directory of a registry after its host. The registry of packages that are not
+    published has none.
+    """
+    home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
+    for name, package in crates.items():
+        found = f"{glob.escape(home)}/registry/src/-*/{name}-{package['version']}"
+        for directory in glob.glob(found):
+            shutil.rmtree(directory)
+
+
 def main() -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -88,6 +103,8 @@ def main() -> int:
     words = ["--workspace", "--locked", "--allow-dirty", "--quiet"]
     words += [] if options.build else ["--no-verify"]
     words += [word for name in sorted(set(crates) - public) for word in ("--exclude", name)]
+    if options.build:
+        forget(crates)
     failed = cargo("package", *words).returncode
     print(f"{len(public)} crates to publish, {len(complaints)} complaints")
     return 1 if complaints or failed else 0

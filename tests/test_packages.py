@@ -27,6 +27,16 @@ def test_what_a_crate_lacks(tmp_path):
     assert "README" not in found, found
 
 
+def test_what_an_earlier_run_has_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setenv("CARGO_HOME", str(tmp_path))
+    ours, other = (tmp_path / "registry" / "src" / name / "low-0.1.0"
+                   for name in ("-0123", "index.crates.io-0123"))
+    for directory in (ours, other):
+        directory.mkdir(parents=True)
+    packages.forget({"low": crate(tmp_path, version="0.1.0")})
+    assert not ours.exists() and other.exists()
+
+
 def test_tests_that_need_a_crate_above(tmp_path):
     crates = {"low": crate(tmp_path, ("high", "dev")), "middle": crate(tmp_path, ("low", None)),
               "high": crate(tmp_path, ("middle", None), ("images", "dev")),
