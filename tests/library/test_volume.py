@@ -3,6 +3,7 @@
 that the library exports.
 """
 
+import json
 import os
 import re
 import struct
@@ -12,6 +13,7 @@ import pytest
 
 from library import test_capi as capi
 from support import host, images, luks
+from support.checkers import DAMAGE
 
 # Where the header of a qcow2 has the offsets of its tables of clusters and of counts.
 QCOW2_TABLES = (40, 48)
@@ -257,6 +259,23 @@ def test_calls_end_without_harm(work):
     run(build(work, "volume_ends_test.c"), image, work)
 
 
+@pytest.mark.needs("pkg-config", "mke2fs", "mkfs.vfat", "mksquashfs", "sfdisk", "debugfs")
+def test_images_are_made(work):
+    os.rename(tree(work), f"{work}/tree")
+    images.write_noise(f"{work}/tree/noise", 2)
+    DAMAGE["ext4"](images.make_ext4_of(f"{work}/damaged.img", f"{work}/tree"))
+    run(build(work, "volume_make_test.c"), work)
+    found = json.loads(host.run("sfdisk", "--json", f"{work}/disk.img").stdout)
+    sizes = [entry["size"] for entry in found["partitiontable"]["partitions"]]
+    assert sizes[0] == 8 * 2048 and sizes[1] > 50 * 2048
+    for name in "grown.img", "damaged.img":
+        images.check_unmounted_ext4(f"{work}/{name}")
+    # The umask of the program.
+    assert os.stat(f"{work}/grown.img").st_mode & 0o777 == 0o640
+    made = {"disk.img", "tree.qcow2", "root.squashfs", "grown.img", "damaged.img"}
+    assert {name for name in os.listdir(work) if "." in name} == made
+
+
 def code_of(path):
     """A file of C without its comments and strings."""
     with open(path, encoding="ascii") as stream:
@@ -279,7 +298,7 @@ def test_exported_symbols():
 def test_every_function_is_tested():
     text = "".join(code_of(os.path.join(capi.HERE, name))
                    for name in ("volume_test.c", "volume_trees_test.c", "volume_disk_test.c",
-                                "volume_check.h"))
+                                "volume_ends_test.c", "volume_make_test.c", "volume_check.h"))
     missing = [name for name in declared_functions() if f"{name}(" not in text]
     assert not missing
 

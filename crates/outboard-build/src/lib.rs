@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #![doc = include_str!("../README.md")]
-// `plan` has as a value what is to be made. `mkfs` makes file systems, `part` partition tables, by
-// the distribution's sfdisk (`sfdisk`). `fsck` checks a file system, `resize` changes its size with
-// that of what holds it.
+// `build` is for programs of any kind. `plan` has as a value what is to be made. `mkfs` makes file
+// systems, `part` partition tables, by the distribution's sfdisk (`sfdisk`). `fsck` checks a file
+// system, `resize` changes its size with that of what holds it.
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod build;
 #[doc(hidden)]
 pub mod fsck;
 mod megabytes;
@@ -18,6 +19,17 @@ mod plan;
 pub mod resize;
 mod sfdisk;
 
+pub use build::{Build, Result};
+pub use fsck::{CheckMode, CheckOutcome, CheckPlan, CheckedVolume};
 pub use mkfs::VolumePlan;
+#[doc(inline)]
+pub use outboard::Cancel;
+#[doc(inline)]
+pub use outboard_error::{ErrorKind, Failure as Error};
+#[doc(inline)]
+pub use outboard_image::partition::TableKind;
+#[doc(inline)]
+pub use outboard_volume::Options;
 pub use part::{NewPartition, NewTable, TablePlan};
 pub use plan::DiskPlan;
+pub use resize::{ResizedVolume, SizeChange};

@@ -3,7 +3,7 @@
 
 use crate::mkfs::{self, make, make_at, not_made, VolumePlan};
 use crate::part::{shown_name, NewTable, TablePlan};
-use outboard_error::{Error, Result};
+use outboard_error::{Error, Failure, Result};
 use outboard_transfer::report::Report;
 use outboard_volume::address::ImageName;
 use outboard_volume::new_image::NewFormat;
@@ -60,7 +60,11 @@ impl DiskPlan {
 
     /// Refuses a plan that cannot be carried out on any host: unknown types, names that are too
     /// long, partitions without room, two file systems in one place. Looks at no file.
-    pub fn check(&self) -> Result<()> {
+    pub fn check(&self) -> std::result::Result<(), Failure> {
+        Ok(self.find_mistake()?)
+    }
+
+    fn find_mistake(&self) -> Result<()> {
         if let Some(table) = &self.table {
             table.check(&self.shown())?;
         }
@@ -93,9 +97,10 @@ impl DiskPlan {
         Ok(())
     }
 
-    /// Carries out the plan. `new_report`: makes the report of a copy of contents.
+    /// See [`Build::make`](crate::Build::make). `new_report`: makes the report of a copy.
+    #[doc(hidden)]
     pub fn run(&self, session: &mut Session, new_report: fn() -> Report) -> Result<()> {
-        self.check()?;
+        self.find_mistake()?;
         session.may_write(&self.shown())?;
         session.catch_interrupts();
         match &self.table {
@@ -177,17 +182,11 @@ mod tests {
 
     fn table(partitions: &[&str]) -> TablePlan {
         let partitions = partitions.iter().map(|text| text.parse().unwrap());
-        TablePlan::Create(NewTable {
-            kind: TableKind::Gpt,
-            size: Some(64 << 20),
-            force: false,
-            reproducible: false,
-            partitions: partitions.collect::<Vec<NewPartition>>(),
-        })
+        let partitions = partitions.collect::<Vec<NewPartition>>();
+        TablePlan::Create(NewTable::new(TableKind::Gpt, 64 << 20, partitions))
     }
 
     fn volume(name: &str, size: Option<u64>) -> VolumePlan {
-        let name = ImageName::parse(name.as_ref(), |_| false);
         VolumePlan {
             size,
             ..VolumePlan::new(name, "ext4")
@@ -204,7 +203,7 @@ mod tests {
 
     fn refused(plan: &DiskPlan) -> (ErrorKind, String) {
         let error = plan.check().unwrap_err();
-        (error.kind(), error.message().unwrap_or_default().to_owned())
+        (error.kind(), error.message().to_owned())
     }
 
     #[test]

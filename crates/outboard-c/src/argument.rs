@@ -133,6 +133,13 @@ impl<T> Out<T> {
     }
 }
 
+impl<T> Out<T> {
+    /// As [`Out::checked`]. `None`: NULL, the caller does not want the value.
+    pub fn optional(self, empty: T) -> Option<OutPointer<T>> {
+        self.checked("", empty).ok()
+    }
+}
+
 /// A checked [`Out`].
 pub struct OutPointer<T>(*mut T);
 

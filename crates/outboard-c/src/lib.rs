@@ -9,6 +9,7 @@
 
 mod argument;
 mod attributes;
+mod build;
 mod disk;
 mod file;
 mod fork;

@@ -48,7 +48,8 @@ pub fn check_flags(flags: u32, known: u32) -> Result<()> {
     }
 }
 
-fn utf8<'a>(text: &'a OsStr, what: &str) -> Result<&'a str> {
+/// The text of a string.
+pub fn utf8<'a>(text: &'a OsStr, what: &str) -> Result<&'a str> {
     text.to_str()
         .ok_or_else(|| CallFailure::usage(format!("{what} is no text: {}", shown(text))))
 }

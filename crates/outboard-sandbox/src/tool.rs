@@ -12,7 +12,7 @@ use outboard_error::format::escaped;
 use outboard_error::{front, warn, Error, ErrorKind, Result};
 use outboard_worker::{Launch, Process};
 use std::ffi::OsStr;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -367,11 +367,7 @@ impl Call {
             return Err(interrupted());
         }
         let _guard = Guard::new();
-        let stdin = if self.input.is_empty() {
-            Stdio::null()
-        } else {
-            Stdio::piped()
-        };
+        let stdin = standard_input(&self.input).map_err(failed)?;
         let stdout = if self.progress {
             Stdio::from(io::stderr())
         } else {
@@ -395,7 +391,7 @@ impl Call {
             noticed: false,
         };
         let status = started.attend(
-            &self.input,
+            &[],
             |pipe| usual.listen(pipe),
             |pipe| errors.listen(pipe),
             |tool| interrupt.look(tool),
@@ -432,6 +428,18 @@ impl Call {
 /// Whether the user, or a limit of the calling thread, wants to stop.
 fn is_asked() -> bool {
     signals::asked() || stopped().is_some()
+}
+
+/// A file with these bytes. A write to a pipe would raise SIGPIPE once the tool has ended, and not
+/// every program that uses a library ignores that.
+fn standard_input(input: &[u8]) -> io::Result<Stdio> {
+    if input.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// What an interrupt does to a running tool.

@@ -3,7 +3,8 @@
 //!
 //! It excludes other programs: QEMU and other runs of this one. The command itself works on the
 //! image in several steps, some of them in copies of the process. Each step would find the image
-//! locked; hence the list of images that are locked by this process, which a copy inherits.
+//! locked; hence the list of images that the command's thread has locked, which a copy inherits.
+//! Other threads of a library do other work: to them the image is locked.
 
 use crate::image_file::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
@@ -11,31 +12,31 @@ use crate::servers;
 use crate::undo;
 use outboard::{Fd, HostTree};
 use outboard_error::Result;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
+use std::marker::PhantomData;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Device and inode.
 type Identity = (u64, u64);
 
-static OURS: Mutex<Vec<Identity>> = Mutex::new(Vec::new());
-
-fn ours() -> MutexGuard<'static, Vec<Identity>> {
-    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+thread_local! {
+    static OURS: RefCell<Vec<Identity>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Whether this command has the image for itself: nothing in it locks it again.
 pub fn is_ours(identity: Identity) -> bool {
-    ours().contains(&identity)
+    OURS.with_borrow(|ours| ours.contains(&identity))
 }
 
 /// An image's file, open and locked.
 pub struct ImageLock {
     file: Fd,
-    /// In the list.
+    /// In the list of the thread, where it stays.
     listed: Option<Identity>,
+    _of_thread: PhantomData<*const ()>,
 }
 
 /// Refuses to write a file that the host uses. For a block device, an exclusive open that succeeds
@@ -89,6 +90,7 @@ impl ImageLock {
             return Ok(Self {
                 file: open()?,
                 listed: None,
+                _of_thread: PhantomData,
             });
         }
         if write {
@@ -97,8 +99,12 @@ impl ImageLock {
         let file = open()?;
         file.lock(write)?;
         let listed = write.then(|| identity_of(&found));
-        ours().extend(listed);
-        Ok(Self { file, listed })
+        OURS.with_borrow_mut(|ours| ours.extend(listed));
+        Ok(Self {
+            file,
+            listed,
+            _of_thread: PhantomData,
+        })
     }
 
     /// The image's file.
@@ -110,7 +116,7 @@ impl ImageLock {
 impl Drop for ImageLock {
     fn drop(&mut self) {
         if let Some(listed) = self.listed {
-            ours().retain(|&identity| identity != listed);
+            OURS.with_borrow_mut(|ours| ours.retain(|&identity| identity != listed));
         }
     }
 }
@@ -123,6 +129,7 @@ fn identity_of(found: &std::fs::Metadata) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard_error::ErrorKind;
 
     #[test]
     fn a_command_locks_once() {
@@ -139,5 +146,18 @@ mod tests {
         drop(lock);
         assert!(!is_ours(identity));
         assert!(outboard::FileLock::new(other, true).is_ok());
+    }
+
+    #[test]
+    fn to_other_threads_it_is_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image");
+        std::fs::write(&path, b"x").unwrap();
+        let lock = ImageLock::take(&path, true).unwrap();
+        let take = || ImageLock::take(&path, false).map(drop);
+        let other = std::thread::scope(|scope| scope.spawn(take).join().unwrap());
+        assert_eq!(other.unwrap_err().kind(), ErrorKind::Locked);
+        assert_eq!(take(), Ok(()));
+        drop(lock);
     }
 }

@@ -38,7 +38,7 @@ pub(crate) use mounts::unsynced;
 use mounts::MountedDevice;
 pub use mounts::Style;
 use network::Network;
-use outboard::{Builder, HostTree, Kernel, LogRing, Mount, System, Tree};
+use outboard::{Builder, Cancel, HostTree, Kernel, LogRing, Mount, System, Tree};
 use outboard_error::{report, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::crash::Advice;
 use outboard_sandbox::interrupt::Interrupt;
@@ -96,6 +96,17 @@ pub struct Session {
     style: Style,
     /// The process belongs to a program that is not ours.
     in_library: bool,
+    /// Stops the work of a library.
+    cancel: Cancel,
+}
+
+/// The umask of a process that may have other threads: it is only read.
+fn umask_of_process() -> u32 {
+    const USUAL: u32 = 0o022;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
+    mask.unwrap_or(USUAL)
 }
 
 fn processors() -> u32 {
@@ -165,6 +176,29 @@ impl Session {
             .into_iter()
             .chain(options.disks.iter().map(PathBuf::as_path));
         let images: Vec<(PathBuf, bool)> = images.map(|file| (file.to_owned(), write)).collect();
+        Self::of_library(options, images)
+    }
+
+    /// A session for work of a library that also runs tools. It has no kernel: [`apart`] boots one
+    /// for a part of the work, in this process.
+    pub fn of_tools(options: Options, cancel: Cancel) -> Self {
+        let mut session = Self::of_library(options, Vec::new());
+        session.outside = true;
+        session.umask = umask_of_process();
+        session.cancel = cancel;
+        session
+    }
+
+    /// A session with these images for a part of the work of this one, in the same process.
+    fn part_of_library(&self, access: &HostAccess) -> Self {
+        let access = access.with_disks(&self.options.disks);
+        let mut session = Self::of_library(self.options.clone(), access.images);
+        session.umask = self.umask;
+        session.cancel = self.cancel.clone();
+        session
+    }
+
+    fn of_library(options: Options, images: Vec<(PathBuf, bool)>) -> Self {
         let held = HeldImages::open(&images, &options.image_options());
         let keys = Keys::without_terminal(&options);
         let used = used::of_library(&options, &held);
@@ -206,6 +240,7 @@ impl Session {
             umask: 0,
             style: Style::default(),
             in_library: false,
+            cancel: Cancel::default(),
         }
     }
 
@@ -241,7 +276,16 @@ impl Session {
     /// From now on an interrupt only sets a flag, which the command polls through the result. An
     /// earlier interrupt counts, too: it may have come between two commands of a script.
     pub fn catch_interrupts(&mut self) -> Interrupt {
-        Interrupt::poll()
+        if self.in_library {
+            Interrupt::by(self.cancel.clone())
+        } else {
+            Interrupt::poll()
+        }
+    }
+
+    /// Whether the process belongs to a program that is not ours.
+    pub fn is_in_library(&self) -> bool {
+        self.in_library
     }
 
     /// Gives the kernel, before its boot, the library's default memory: a mount caches files as

@@ -2,7 +2,7 @@
 //! The walk through the directory that a file system is made from. It may be deeper than a path may
 //! be long.
 
-use outboard::{HostTree, System};
+use outboard::HostTree;
 use outboard_error::format::escaped;
 use outboard_error::{report, Error, ErrorKind, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -12,8 +12,6 @@ use outboard_volume::address::Place;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Directories that the walk keeps open, at most.
-const DEEPEST: u64 = 1 << 20;
 /// Bytes of a path with its NUL, for the host.
 const LONGEST: usize = libc::PATH_MAX as usize;
 
@@ -60,8 +58,6 @@ pub fn for_each(
     interrupt: Interrupt,
     mut see: impl FnMut(Step) -> Result<()>,
 ) -> Result<()> {
-    // Only the depth depends on it.
-    let _ = System::Host.raise_file_limit(DEEPEST);
     let shown = top.as_os_str().as_bytes();
     let place = Place::Host(top.to_path_buf());
     let named = Named::find(HostTree.as_tree(), &place, true)

@@ -177,10 +177,9 @@ fn check_contents(plan: &VolumePlan, maker: &FileSystemMaker) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use outboard_volume::address::ImageName;
 
     fn plan(kind: &str) -> VolumePlan {
-        VolumePlan::new(ImageName::new("new.img", None), kind)
+        VolumePlan::new("new.img", kind)
     }
 
     fn words(plan: &VolumePlan, sector: u64) -> Vec<String> {

@@ -267,7 +267,7 @@ mod tests {
             size,
             fit,
             from: from.then(|| "tree".into()),
-            ..VolumePlan::new(ImageName::new("a.img", Some(1)), "ext4")
+            ..VolumePlan::new("a.img@1", "ext4")
         }
     }
 

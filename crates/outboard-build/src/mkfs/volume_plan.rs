@@ -79,9 +79,11 @@ pub(super) enum Wish {
 
 impl VolumePlan {
     /// An empty file system of this type.
-    pub fn new(name: ImageName, kind: impl Into<String>) -> Self {
+    ///
+    /// `name` is `IMAGE`, `IMAGE@PARTITION` or `IMAGE@VOLUME`, as for the program `outboard`.
+    pub fn new(name: impl AsRef<OsStr>, kind: impl Into<String>) -> Self {
         Self {
-            name,
+            name: ImageName::find(name.as_ref()),
             kind: kind.into(),
             size: None,
             fit: false,

@@ -140,6 +140,17 @@ fn change(
 }
 
 impl NewTable {
+    /// The table of a new image with a disk of so many bytes.
+    pub fn new(kind: TableKind, size: u64, partitions: Vec<NewPartition>) -> Self {
+        Self {
+            kind,
+            size: Some(size),
+            force: false,
+            reproducible: false,
+            partitions,
+        }
+    }
+
     fn check(&self, shown: &str) -> Result<()> {
         let gpt = is_gpt(self.kind, shown)?;
         // Wrong words are found before anything else.

@@ -532,6 +532,111 @@ int ob_volume_cancel_free(struct ob_volume_cancel *cancel);
  */
 int ob_volume_limit(struct ob_volume_cancel *cancel, uint64_t milliseconds);
 
+/*
+ * Making and changing images
+ *
+ * The distribution's tools do the work: mke2fs, sfdisk, e2fsck and others, in sandboxes of their
+ * own. A tool that is not installed is OB_VOLUME_UNSUPPORTED; the message names its package. Tools
+ * are child processes of this process, and a thread of the library waits for each: do not reap them
+ * with wait(-1), and leave SIGCHLD at its default. Kernels that fill file systems run in this
+ * process, and count among its 16.
+ *
+ * The image must not be open: OB_VOLUME_LOCKED. `options` says how images are opened; it may be
+ * NULL. Tools work on raw images and on partitions in them. In images of other formats and inside
+ * of layers, such as LUKS, a file system can be made, but neither checked nor resized:
+ * OB_VOLUME_UNSUPPORTED. In these formats a partition table can only be made with a new image.
+ */
+
+#define OB_VOLUME_REPLACE 1u		/* overwrite a file, file system or table that exists */
+#define OB_VOLUME_REPRODUCIBLE 2u	/* the same call makes the same bytes */
+#define OB_VOLUME_FIT 4u		/* choose a size that fits the contents */
+
+/* All members but `size` may be 0 or NULL. */
+struct ob_volume_make {
+	size_t size;			/* sizeof(struct ob_volume_make) */
+	uint32_t flags;			/* OB_VOLUME_REPLACE, ... */
+	uint64_t length;		/* bytes; 0: all of the place, or what fits the contents */
+	const char *from;		/* the contents: a directory or a tar archive of the host */
+	const char *label;
+	const char *uuid;		/* or the serial number of FAT */
+	const char *owner;		/* of all files: "USER:GROUP", numbers or names of `from` */
+	const char *file_contexts;	/* a file of SELinux labels of the host */
+	const char *const *tool_options; /* further ones for the tool; ends with NULL */
+	/*
+	 * Another thread, or a signal handler, cancels the call when it stores a value other than 0
+	 * here: OB_VOLUME_INTERRUPTED. A tool that runs ends first.
+	 */
+	const volatile uint32_t *cancel;
+};
+
+/*
+ * Makes a file system of a type, as in "ext4" or "squashfs", empty or with contents. `name` is a
+ * new image, of the format qcow2 or vhd if it ends in .qcow2 or .vhd, or a volume of an image. The
+ * result takes its place only when it is complete: an error leaves the old contents, or no file.
+ * But files that cannot be copied do not end the call. All the rest is there then, and the error
+ * names them. `make` may be NULL. `warnings` may be NULL; else it gets one note or warning per
+ * line, or "".
+ */
+int ob_volume_make(const char *name, const char *type, const struct ob_volume_make *make,
+		   const struct ob_volume_options *options, char **warnings);
+
+enum ob_volume_table_kind {
+	OB_VOLUME_GPT = 0,
+	OB_VOLUME_MBR = 1
+};
+
+struct ob_volume_table {
+	size_t size;			/* sizeof(struct ob_volume_table) */
+	uint32_t flags;			/* OB_VOLUME_REPLACE, OB_VOLUME_REPRODUCIBLE, or 0 */
+	uint32_t kind;			/* enum ob_volume_table_kind */
+	uint64_t length;		/* bytes of a new image; 0: the image exists */
+	/* "TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]" as in "linux:rest"; ends with NULL */
+	const char *const *partitions;
+};
+
+/*
+ * Makes a partition table, in a new image or, with OB_VOLUME_REPLACE, in one that exists. Types are
+ * those of `outboard part`. Partitions without room are OB_VOLUME_NO_SPACE, before a byte is
+ * written.
+ */
+int ob_volume_partition(const char *image, const struct ob_volume_table *table,
+			const struct ob_volume_options *options);
+
+/* Flags of ob_volume_check; without the first two it changes nothing. */
+#define OB_VOLUME_REPAIR 1u		/* repair everything */
+#define OB_VOLUME_REPAIR_SAFELY 2u	/* make the repairs that are safe without a question */
+#define OB_VOLUME_REPLAY 4u		/* first replay the journal */
+
+enum ob_volume_check_outcome {
+	OB_VOLUME_CHECK_CLEAN = 0,
+	OB_VOLUME_CHECK_CORRECTED = 1,	/* it has no errors any more */
+	OB_VOLUME_CHECK_ERRORS = 2,
+	OB_VOLUME_CHECK_FAILED = 3	/* the checker gave up */
+};
+
+struct ob_volume_checked {
+	size_t size;			/* sizeof(struct ob_volume_checked), set by the caller */
+	uint32_t outcome;		/* enum ob_volume_check_outcome */
+	/* For ob_volume_free(): the type of the file system, the tool, and all that it printed. */
+	char *type;
+	char *checker;
+	char *output;
+};
+
+/* Checks a file system by the tool of its type. Errors that it finds are no error of the call. */
+int ob_volume_check(const char *name, uint32_t flags, const struct ob_volume_options *options,
+		    struct ob_volume_checked *checked);
+
+#define OB_VOLUME_LEAST 0		/* as small as the contents allow */
+#define OB_VOLUME_MOST UINT64_MAX	/* as large as the partition or image allows */
+
+/*
+ * Makes a file system larger or smaller, with the partition and the image that hold it. `result`
+ * may be NULL; else it gets the bytes of the file system.
+ */
+int ob_volume_resize(const char *name, uint64_t length, const struct ob_volume_options *options,
+		     uint64_t *result);
+
 /* "0.1.0", of this library. Static storage; does not block. */
 const char *ob_volume_version(void);
 

@@ -3,15 +3,19 @@
 
 use crate::commands::{check_file_name, progress};
 use clap::Args;
+use outboard::System;
 use outboard_build::{DiskPlan, VolumePlan};
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::cp;
-use outboard_volume::address::{ImageName, Place};
+use outboard_volume::address::Place;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// Directories that a walk keeps open, at most.
+const DEEPEST: u64 = 1 << 20;
 
 /// Make a file system, empty or with a tree in it
 #[derive(Args, Debug)]
@@ -82,8 +86,6 @@ pub struct MkfsArgs {
 impl MkfsArgs {
     fn plan(&self) -> VolumePlan {
         VolumePlan {
-            name: ImageName::find(&self.image),
-            kind: self.file_system.clone(),
             size: self.size,
             fit: self.fit,
             from: self.from.clone(),
@@ -95,6 +97,7 @@ impl MkfsArgs {
             file_contexts: self.file_contexts.clone(),
             force: self.force,
             options: self.options.clone(),
+            ..VolumePlan::new(&self.image, &self.file_system)
         }
     }
 }
@@ -116,5 +119,7 @@ fn check_source(path: &Path) -> Result<()> {
 
 pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     options.from.as_deref().map_or(Ok(()), check_source)?;
+    // Only the depth of trees depends on it: walks keep directories open.
+    let _ = System::Host.raise_file_limit(DEEPEST);
     DiskPlan::of_volume(options.plan()).run(session, progress::report)
 }

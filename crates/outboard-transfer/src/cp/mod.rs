@@ -53,7 +53,10 @@ pub fn copy(
     report: &Report,
 ) -> Result<Copied> {
     let interrupt = session.catch_interrupts();
-    let _ = System::Host.raise_file_limit(1 << 20);
+    // The limit of another program is its own.
+    if !session.is_in_library() {
+        let _ = System::Host.raise_file_limit(1 << 20);
+    }
     let result = copy_places(session, request, &interrupt, sources, destination, report);
     let full = request.options.may_be_full && report.is_full();
     if !full {

@@ -22,7 +22,7 @@ use crate::host_mounts::private::PrivateMount;
 use crate::session::{start_apart, Session, WantedDevice};
 use crate::temporary::PrivateDirectory;
 use exported_name::ExportedName;
-use outboard_error::{warn, Error, Result};
+use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
 use outboard_worker::{WorkerError, WorkerProcess};
 use std::io;
@@ -63,6 +63,14 @@ impl Export {
         write: bool,
     ) -> Result<Self> {
         let failed = |error: io::Error| cannot(name, &error);
+        if session.is_in_library() {
+            // It would need a copy of the process, and a mount that other programs see.
+            let text = format!(
+                "tools cannot work on {} from this process: it is in no raw image, or in layers",
+                name.shown()
+            );
+            return Err(Error::known(ErrorKind::Unsupported, text));
+        }
         let directory = PrivateDirectory::new("outboard-").map_err(failed)?;
         let mounted = directory.path().canonicalize().map_err(failed)?;
         let what = format!(

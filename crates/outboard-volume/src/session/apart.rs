@@ -2,6 +2,9 @@
 //! The kernel's work for commands that also run other programs. Such a command stays outside of the
 //! sandbox and never boots a kernel. A copy of the process, which sandboxes itself as any other
 //! command does, works with the kernel.
+//!
+//! A library has no copy: a process with several threads cannot be copied, and the library
+//! sandboxes nothing. Its kernel runs in the process, as that of a volume does.
 
 use super::{in_session, Session};
 use outboard_error::{Error, Result};
@@ -30,9 +33,25 @@ pub fn apart_without<T: Serialize + DeserializeOwned>(
     closed: &[RawFd],
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
+    if session.in_library {
+        return in_this_process(session, access, work);
+    }
     let descriptors = Descriptors::Without(closed.to_vec());
     let work = |session: &mut Session, _: &mut Parent<(), ()>| work(session);
     start(session, access, descriptors, work)?.finish()
+}
+
+/// Runs `work` in a session of a library.
+fn in_this_process<T>(
+    session: &mut Session,
+    access: &HostAccess,
+    work: impl FnOnce(&mut Session) -> Result<T>,
+) -> Result<T> {
+    let interrupt = session.catch_interrupts();
+    in_session(session.part_of_library(access), |session| {
+        interrupt.check()?;
+        work(session)
+    })
 }
 
 /// As [`apart`], without waiting for the end. The copy takes requests and sends replies.

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Images that a program with several threads makes, checks and resizes.
+
+use outboard_build::{
+    Build, Cancel, CheckMode, CheckOutcome, CheckPlan, DiskPlan, ErrorKind, NewTable, Options,
+    SizeChange, TableKind, TablePlan, VolumePlan,
+};
+use outboard_volume::Volume;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const MEGABYTE: u64 = 1 << 20;
+
+/// A directory with a directory "tree", which has a file.
+fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let tree = directory.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::write(tree.join("hello"), "hello\n").unwrap();
+    directory
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A disk with an empty FAT and an ext4 of this tree.
+fn disk(image: &Path, tree: &Path) -> DiskPlan {
+    let partitions = ["esp:8M", "linux:rest"].map(|text| text.parse().unwrap());
+    let table = NewTable::new(TableKind::Gpt, 64 * MEGABYTE, partitions.to_vec());
+    let volume = |number: u32, kind| VolumePlan::new(format!("{}@{number}", image.display()), kind);
+    let root = VolumePlan {
+        from: Some(tree.to_owned()),
+        ..volume(2, "ext4")
+    };
+    DiskPlan {
+        image: image.to_owned(),
+        table: Some(TablePlan::Create(table)),
+        volumes: vec![volume(1, "vfat"), root],
+    }
+}
+
+#[test]
+fn a_table_and_file_systems_are_made_at_once() {
+    let directory = directory();
+    for name in ["disk.img", "disk.qcow2"] {
+        let image = directory.path().join(name);
+        let plan = disk(&image, &directory.path().join("tree"));
+        Build::new().make(&plan).unwrap();
+        let root = format!("{}@2", image.display());
+        let volume = Volume::open(root, Options::new()).unwrap();
+        assert_eq!(volume.read("/hello").unwrap(), b"hello\n");
+        volume.close().unwrap();
+        let again = Build::new().make(&plan).unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
+    }
+    assert_eq!(names(directory.path()), ["disk.img", "disk.qcow2", "tree"]);
+}
+
+#[test]
+fn a_failure_leaves_nothing() {
+    let directory = directory();
+    let image = directory.path().join("disk.img");
+    let plan = disk(&image, &directory.path().join("missing"));
+    let error = Build::new().make(&plan).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.message().contains("missing"), "{error}");
+    let plan = disk(&image, &directory.path().join("tree"));
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let error = Build::new().cancel(&cancel).make(&plan).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(error.message().contains("disk.img was not made"), "{error}");
+    assert_eq!(names(directory.path()), ["tree"]);
+}
+
+#[test]
+fn an_image_that_is_open_is_locked() {
+    let directory = directory();
+    let image = directory.path().join("disk.img");
+    let plan = VolumePlan {
+        size: Some(32 * MEGABYTE),
+        ..VolumePlan::new(&image, "ext4")
+    };
+    let build = Build::new();
+    build.make(&DiskPlan::of_volume(plan)).unwrap();
+    let volume = Volume::open_writable(&image, Options::new()).unwrap();
+    std::thread::scope(|scope| {
+        let resize = || build.resize(&image, SizeChange::By(MEGABYTE));
+        let error = scope.spawn(resize).join().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
+    });
+    volume.close().unwrap();
+    let resized = build.resize(&image, SizeChange::By(MEGABYTE)).unwrap();
+    assert_eq!(resized.size, 33 * MEGABYTE);
+    let plan = CheckPlan {
+        mode: CheckMode::Look,
+        replay: false,
+        shown: false,
+    };
+    let checked = build.check(&image, &plan).unwrap();
+    assert_eq!(checked.outcome, CheckOutcome::Clean, "{checked:?}");
+}
