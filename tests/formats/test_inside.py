@@ -403,7 +403,7 @@ def test_part(work):
     verify(image, 2)
     good("part", image, "add", "swap:16M", "linux:rest")
     verify(image, 4)
-    bad("part", image, "add", "linux:9G", mentions=["sfdisk"])
+    bad("part", image, "add", "linux:9G", mentions=["9.0 GiB", "room for"])
     bad("--ro", "part", image, "delete", "1", mentions=["--ro"])
     same(work, f"{image}@2")
     bad("part", image, "create", "linux:rest", mentions=["exists", "--force"])
