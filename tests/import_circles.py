@@ -21,12 +21,7 @@ Known = set[tuple[str, tuple[str, ...]]]
 CRATES = "crates"
 ROOTS = ("lib.rs", "main.rs")
 # Crate, and files below its src/ that may import each other. This list only shrinks.
-KNOWN: Known = {
-    ("outboard-volume", (
-        "session.rs", "session/apart.rs", "session/devices.rs", "session/disks.rs",
-        "session/exclusion.rs", "session/layered.rs", "session/mounts.rs", "session/problems.rs",
-        "session/remote.rs", "session/used.rs")),
-}
+KNOWN: Known = set()
 
 COMMENT_OR_TEXT = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\[^\n]{1,8}?|[^\\\n])\'',

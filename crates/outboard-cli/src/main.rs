@@ -11,6 +11,7 @@ mod hints;
 mod host_needs;
 mod mount_helper;
 mod output;
+mod process_state;
 mod record;
 mod reports;
 

@@ -60,6 +60,7 @@ mod verbose;
 
 use crate::exit_code::{with_failure_code, CommandStatus};
 use crate::output::{JsonLayout, Output};
+use crate::process_state::process_state;
 use access::{
     outside_of_the_sandbox, reads_images, runs_programs, uses_image_of, uses_images, writes_images,
 };
@@ -571,7 +572,12 @@ impl Command {
                 let status = worked?;
                 output.flush().map(|()| status)
             }
-            None => with_session(options, access, |session| self.run(session, output)),
+            None => {
+                let process = process_state(&options, access);
+                with_session(options, access, process, |session| {
+                    self.run(session, output)
+                })
+            }
         }
     }
 

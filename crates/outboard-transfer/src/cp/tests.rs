@@ -6,6 +6,7 @@ use crate::exclusion::Exclusion;
 use crate::hidden::HiddenFinder;
 use outboard_sandbox::HostAccess;
 use outboard_volume::options::Options as VolumeOptions;
+use outboard_volume::session::ProcessState;
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -52,7 +53,7 @@ fn copy(archive: bool, recursive: bool, sources: &[PathBuf], target: PathBuf) ->
         umask: 0o022,
         ..Options::default()
     };
-    let mut session = Session::new(settings(), &HostAccess::default())?;
+    let mut session = Session::new(settings(), &HostAccess::default(), ProcessState::default())?;
     let report = Report::default();
     let request = CopyRequest {
         options,

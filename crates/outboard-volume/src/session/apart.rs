@@ -6,7 +6,9 @@
 //! A library has no copy: a process with several threads cannot be copied, and the library
 //! sandboxes nothing. Its kernel runs in the process, as that of a volume does.
 
-use super::{in_session, Session};
+use super::ending::in_session;
+use super::host_part::ProcessState;
+use super::whole::Session;
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
@@ -33,7 +35,7 @@ pub fn apart_without<T: Serialize + DeserializeOwned>(
     closed: &[RawFd],
     work: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    if session.in_library {
+    if session.is_in_library() {
         return in_this_process(session, access, work);
     }
     let descriptors = Descriptors::Without(closed.to_vec());
@@ -89,8 +91,12 @@ where
             Interrupt::poll().check()?;
             work(session, parent)
         };
-        let (options, keys) = (session.options().clone(), session.take_keys());
-        Session::as_part(options, access, keys, &session.used())
+        let process = ProcessState {
+            umask: session.umask(),
+            keys: session.take_keys(),
+        };
+        let options = session.options().clone();
+        Session::as_part(options, access, process, &session.used())
             .and_then(|session| in_session(session, obedient))
     });
     copy.map_err(|error| Error::failed("cannot start a process for the kernel", &error))

@@ -2,7 +2,7 @@
 //! The block devices of names, for tools that work on them without a mount: checkers and makers of
 //! file systems.
 
-use super::Session;
+use super::whole::Session;
 use crate::address::ImageName;
 use crate::image::Image;
 use crate::layers::names::Meaning;
@@ -54,7 +54,7 @@ impl Session {
         }
         let found = match wanted {
             WantedDevice::FileSystem => {
-                let forced = self.options.kind.is_some();
+                let forced = self.options().kind.is_some();
                 ImageName::new(&name.file, image.find(name, forced)?.partition)
             }
             WantedDevice::Itself | WantedDevice::Disk => image.range(name).map(|_| name.clone())?,
@@ -66,7 +66,7 @@ impl Session {
 
     /// Whether a name means something that only a layer's driver can reach.
     pub fn is_inside_layers(&self, image: &Image, name: &ImageName) -> bool {
-        let has_key = self.keys.has_file();
+        let has_key = self.host.keys().has_file();
         let is_locked = |range| {
             let found = image.probe_range(range).ok().flatten();
             found.is_some_and(|probe| probe.kind == "crypto_LUKS")
@@ -86,7 +86,7 @@ impl Session {
         name: &ImageName,
         write: bool,
     ) -> Result<usize> {
-        if let Some(index) = self.find_disk(&image, write) {
+        if let Some(index) = self.slots.find_disk(&image, write) {
             return Ok(index);
         }
         self.release(&image)?;
@@ -102,14 +102,16 @@ impl Session {
     ) -> Result<(BlockDevice, ImageName)> {
         let disk = self.whole_disk(image, name, write)?;
         let stack = self.open_stack(name, disk)?;
-        let forced = wanted != WantedDevice::FileSystem || self.options.kind.is_some();
+        let forced = wanted != WantedDevice::FileSystem || self.options().kind.is_some();
         self.with_stack(stack, |stack, context| {
             stack.open_for(name, forced, context)
         })?;
         let node = loop {
             let meaning = match wanted {
-                WantedDevice::FileSystem => self.stack(stack).find(name, forced)?,
-                WantedDevice::Itself | WantedDevice::Disk => self.stack(stack).find_itself(name)?,
+                WantedDevice::FileSystem => self.slots.stack(stack).find(name, forced)?,
+                WantedDevice::Itself | WantedDevice::Disk => {
+                    self.slots.stack(stack).find_itself(name)?
+                }
             };
             match meaning {
                 Meaning::FileSystem(node) => break node,
@@ -129,13 +131,16 @@ impl Session {
             }
         };
         self.with_stack(stack, |stack, context| stack.check(node, context, write))?;
-        let found = &self.stack(stack).nodes()[node];
+        let found = &self.slots.stack(stack).nodes()[node];
         match &found.problem {
             Some(problem) => {
                 let text = format!("{}: {problem}", name.shown());
                 Err(Error::known(found.kind_of_problem(), text))
             }
-            None => Ok((found.device.clone(), self.stack(stack).image_name(node))),
+            None => Ok((
+                found.device.clone(),
+                self.slots.stack(stack).image_name(node),
+            )),
         }
     }
 }

@@ -2,9 +2,8 @@
 //! The session of one disk of a library: adds the disk, and mounts and unmounts its volumes one by
 //! one. Each mount of such a session is a volume's.
 
-use super::disks::OpenDisk;
-use super::mounts::MountedDevice;
-use super::Session;
+use super::mounted::MountedDevice;
+use super::whole::Session;
 use crate::address::ImageName;
 use outboard::{Kernel, LogRing, Mount};
 use outboard_error::{Failure, Result};
@@ -28,12 +27,12 @@ impl Session {
 
     /// The kernel's log, and the position in it when the kernel had booted.
     pub(crate) fn log(&self) -> (Arc<LogRing>, usize) {
-        (Arc::clone(&self.log), self.booted)
+        (Arc::clone(self.machine.log()), self.machine.booted())
     }
 
     /// The files that an image is based on, the one that it names first.
     pub(crate) fn backing_of(&self, name: &ImageName) -> Vec<PathBuf> {
-        let held = self.held.find(&name.file);
+        let held = self.host.held().find(&name.file);
         held.map(|held| held.backing_paths()).unwrap_or_default()
     }
 
@@ -41,8 +40,7 @@ impl Session {
     pub(crate) fn mount_volume(&mut self, name: &ImageName, write: bool) -> Result<Arc<Mount>> {
         let mounted = self.without_others(|session| {
             let index = session.mount(name, write)?;
-            let slot = session.mounts[index].as_ref();
-            Ok(Arc::clone(&slot.expect("a mount of just now").mount))
+            Ok(Arc::clone(&session.slots.mounted(index).mount))
         });
         // Numbers of mounts are used again.
         self.older.clear();
@@ -54,7 +52,7 @@ impl Session {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
-        let position = self.log.position();
+        let position = self.machine.position();
         let done = work(self);
         let problems = self.unmount_unused();
         // Without a value, nothing uses what `work` has mounted.
@@ -65,30 +63,24 @@ impl Session {
 
     /// Ends the use of a mount by a volume. Returns errors of what was written.
     pub(crate) fn unmount_volume(&mut self, mount: Arc<Mount>) -> Result<()> {
-        let position = self.log.position();
+        let position = self.machine.position();
         let is_written = !mount.is_read_only();
         drop(mount);
         let mut problems = self.unmount_unused();
         if is_written {
-            problems.extend(self.disks.iter().flatten().filter_map(OpenDisk::flush));
+            problems.extend(self.slots.flush_disks());
         }
         self.told(problems, position)
     }
 
     /// The names of the volumes that are open.
     pub(crate) fn mounted_names(&self) -> Vec<String> {
-        let mounts = self.mounts.iter().flatten();
+        let mounts = self.slots.mounts();
         mounts.map(|mounted| mounted.name.clone()).collect()
     }
 
     fn unmount_unused(&mut self) -> Vec<Failure> {
-        let is_unused = |mounted: &mut MountedDevice| !mounted.is_used();
-        let unused = self.mounts.iter_mut().rev();
-        let unused = unused.filter_map(|slot| slot.take_if(is_unused));
-        let problems = unused.filter_map(MountedDevice::unmount).collect();
-        // A disk may be open for long, with many volumes one after the other.
-        let used = self.mounts.iter().rposition(Option::is_some);
-        self.mounts.truncate(used.map_or(0, |last| last + 1));
-        problems
+        let unused = self.slots.take_unused_mounts().into_iter();
+        unused.filter_map(MountedDevice::unmount).collect()
     }
 }

@@ -11,17 +11,9 @@
 //! Volumes that are only read may have common bytes. One command of the program may read and write
 //! one mount, so that this rule is not for its sessions.
 
-use super::mounts::{MountSource, MountedDevice};
-use super::Session;
-use crate::scratch::Range;
+use super::mounted::{MountSource, MountedDevice};
+use super::slots::{DiskPart, Slots};
 use outboard_error::{Error, ErrorKind, Result};
-
-/// A part of a disk of the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DiskPart {
-    pub(super) disk: usize,
-    pub(super) range: Range,
-}
 
 impl DiskPart {
     fn overlaps(&self, other: &Self) -> bool {
@@ -39,7 +31,7 @@ fn are_subvolumes_of_one(one: MountSource, other: MountSource) -> bool {
     one != other && first.is_some() && first == second
 }
 
-impl Session {
+impl Slots {
     /// An error if another mount has bytes of a new one, and one of the two is written. `shown`:
     /// the name of the new one.
     pub(super) fn check_writers(
@@ -54,7 +46,7 @@ impl Session {
             let one_state = write == is_written && are_subvolumes_of_one(origin, mounted.origin);
             has_writer && !one_state && self.have_common_bytes(origin, mounted.origin)
         };
-        match self.mounts.iter().flatten().find(excludes) {
+        match self.mounts().find(excludes) {
             None => Ok(()),
             Some(other) => Err(in_use(shown, &other.name, other.is_written())),
         }
@@ -73,21 +65,9 @@ impl Session {
                 },
             ) if stack == same => self.stack(stack).have_common_bytes(node, second),
             _ => {
-                let others = self.parts_of(other);
-                let mut parts = self.parts_of(one).into_iter();
+                let others = self.parts_under(other);
+                let mut parts = self.parts_under(one).into_iter();
                 parts.any(|part| others.iter().any(|other| part.overlaps(other)))
-            }
-        }
-    }
-
-    /// The parts of disks that a mount lies on.
-    fn parts_of(&self, origin: MountSource) -> Vec<DiskPart> {
-        match origin {
-            MountSource::Server { .. } => Vec::new(),
-            MountSource::Node { stack, node, .. } => self.parts_of_node(stack, node),
-            MountSource::Disk { disk, partition } => {
-                let range = self.open_disk(disk).image.range_of(partition);
-                vec![DiskPart { disk, range }]
             }
         }
     }
@@ -111,6 +91,7 @@ fn in_use(shown: &str, other: &str, is_written: bool) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Range;
 
     fn part(disk: usize, start: u64, size: u64) -> DiskPart {
         let range = Range { start, size };

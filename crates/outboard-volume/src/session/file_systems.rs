@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The file systems that a name may mean, for commands that ask the user which one.
 
-use super::Session;
+use super::whole::Session;
 use crate::address::ImageName;
 use crate::remote::Remote;
 use outboard_error::Result;
@@ -28,11 +28,11 @@ impl Session {
         }
         let disk = self.disk(name, write)?;
         let stack = self.open_stack(name, disk)?;
-        let forced = self.options.kind.is_some();
+        let forced = self.options().kind.is_some();
         self.with_stack(stack, |stack, context| {
             stack.open_for(name, forced, context)
         })?;
-        let stack = self.stack(stack);
+        let stack = self.slots.stack(stack);
         let nodes = stack.choices(name, forced).into_iter();
         Ok(nodes
             .map(|node| (stack.image_name(node), stack.kind(node)))

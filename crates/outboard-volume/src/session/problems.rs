@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Error messages of a session, with lines of the kernel's log.
 
-use super::disks::OpenDisk;
-use super::mounts::MountedDevice;
+use super::machine::messages_since;
+use super::mounted::MountedDevice;
+use super::open_disk::OpenDisk;
 use super::watch::late;
-use super::Session;
+use super::whole::Session;
 use crate::containers::Content;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
-use outboard::{HostTree, Level, LogRing, Space};
+use outboard::{HostTree, Level, Space};
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -29,8 +30,6 @@ const LEFT_OUT: &str = "): invalid segment: ";
 /// With this many free bytes, missing inodes and not missing space are the reason. XFS counts free
 /// inodes by the space left for them.
 const MUCH_ROOM: u64 = 1 << 20;
-/// Most lines of the kernel's log in an error message.
-const LINES: usize = 4;
 
 impl Session {
     /// Notes file systems with free space, but no free inodes: the error itself only says "no
@@ -50,7 +49,7 @@ impl Session {
                 )
             })
         };
-        let notes: Vec<String> = self.mounts.iter().flatten().filter_map(full).collect();
+        let notes: Vec<String> = self.slots.mounts().filter_map(full).collect();
         notes.into_iter().for_each(|note| self.note(note));
     }
 
@@ -81,7 +80,7 @@ impl Session {
     /// The failure of a mount that shows an older state of its file system than the last one. The
     /// mount began at this position of the log.
     pub(super) fn older_state(&self, shown: &str, position: usize) -> Option<Failure> {
-        let lines = messages_since(&self.log, position);
+        let lines = messages_since(self.machine.log(), position);
         if !lines.iter().any(|line| line.contains(LEFT_OUT)) {
             return None;
         }
@@ -90,14 +89,13 @@ impl Session {
              has them; newer ones are missing"
         );
         let failure = Failure::new(ErrorKind::Damaged, text).with_path(shown.as_bytes().to_vec());
-        Some(failure.with_kernel(self.kernel_lines(position)))
+        Some(failure.with_kernel(self.machine.lines_since(position)))
     }
 
     /// Reports a mount that shows an older state, once for each command that uses it. The command
     /// goes on, and ends as failed.
     pub(super) fn report_older_state(&mut self, index: usize) {
-        let mounted = self.mounts[index].as_ref();
-        let Some(failure) = mounted.and_then(|mounted| mounted.older.clone()) else {
+        let Some(failure) = self.slots.mounted(index).older.clone() else {
             return;
         };
         if !self.older.contains(&index) {
@@ -111,15 +109,18 @@ impl Session {
     pub(super) fn report_silent_servers(&self) {
         // After a signal, a server has less time.
         let is_stopped = Interrupt::if_polled().asked();
-        let Some(network) = self.network.as_ref().filter(|_| !is_stopped) else {
+        let Some(network) = self.host.network().filter(|_| !is_stopped) else {
             return;
         };
-        let lines = self.log.since(self.booted, Level::Notice);
-        let mounts = self.mounts.iter().flatten().filter(|mounted| {
+        let lines = self
+            .machine
+            .log()
+            .since(self.machine.booted(), Level::Notice);
+        let mounts = self.slots.mounts().filter(|mounted| {
             let mut server = mounted.server.iter();
             server.any(|server| server.was_late(&lines))
         });
-        let disks = self.disks.iter().flatten().filter(|open| {
+        let disks = self.slots.disks().filter(|open| {
             let message = format!("{}{}", open.disk.name(), NBD_LATE);
             matches!(&*open.image.content, Content::Device(_))
                 && lines.iter().any(|line| line.contains(&message))
@@ -170,7 +171,7 @@ impl Session {
                 ),
                 Some(Hint::OtherType),
             ),
-            Some(libc::EROFS | libc::EACCES) if !self.options.read_only => (
+            Some(libc::EROFS | libc::EACCES) if !self.options().read_only => (
                 ErrorKind::ReadOnly,
                 "read-only file system: this type can only be read, or it was not left well"
                     .to_owned(),
@@ -187,33 +188,26 @@ impl Session {
                 format!("{shown}: cannot mount as {kind}: {text}{cut}"),
             )
             .with_hint(hint)
-            .with_kernel(self.kernel_lines(position))
+            .with_kernel(self.machine.lines_since(position))
             .into()
     }
 
     /// Whether the kernel has a driver for a type of file system, now that a mount has loaded what
     /// there is.
     fn has_driver(&self, kind: &str) -> bool {
-        let kernel = self.kernel.as_ref();
+        let kernel = self.machine.kernel();
         kernel.is_some_and(|kernel| kernel.has_driver(kind))
-    }
-
-    /// The kernel's messages since a position of its log.
-    pub(super) fn kernel_lines(&self, position: usize) -> Vec<String> {
-        let mut lines = messages_since(&self.log, position);
-        lines.truncate(LINES);
-        lines
     }
 
     /// Messages about images that the host had no room for. File systems report that as an ordinary
     /// disk error.
     pub(super) fn full_disks(&self) -> String {
-        let lines = self.log.since(0, Level::Warning);
+        let lines = self.machine.log().since(0, Level::Warning);
         let is_full = |open: &&OpenDisk| {
             let text = format!("{NO_ROOM}{}, ", open.disk.name());
             lines.iter().any(|line| line.contains(&text))
         };
-        let full = self.disks.iter().flatten().filter(is_full);
+        let full = self.slots.disks().filter(is_full);
         full.map(|open| {
             format!(
                 "\n  {}: no space left on the host's file system",
@@ -237,7 +231,9 @@ impl Session {
         let texts: Vec<&str> = problems.iter().map(Failure::message).collect();
         let text = format!("{}{full}", texts.join("\n  "));
         let failure = first.clone().with_text(kind, text);
-        Err(failure.with_kernel(self.kernel_lines(position)).into())
+        Err(failure
+            .with_kernel(self.machine.lines_since(position))
+            .into())
     }
 }
 
@@ -251,36 +247,4 @@ fn unclean(shown: &str) -> (String, Option<Hint>) {
         repair: true,
     };
     (format!("not clean: run {repair}"), Some(repair))
-}
-
-/// The kernel's messages since a position of its log, warnings and worse.
-pub(crate) fn messages_since(log: &LogRing, position: usize) -> Vec<String> {
-    let lines = log.since(position, Level::Warning);
-    lines
-        .iter()
-        .map(|line| escaped(without_time(line).trim_end().as_bytes()))
-        .collect()
-}
-
-/// A line of the kernel's log without its time stamp.
-fn without_time(line: &str) -> &str {
-    match line
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once("] "))
-    {
-        Some((time, text)) if time.trim_start().parse::<f64>().is_ok() => text,
-        _ => line,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn log_lines_lose_their_time() {
-        assert_eq!(without_time("[    0.022465] ufs: bad"), "ufs: bad");
-        assert_eq!(without_time("[vda] x"), "[vda] x");
-        assert_eq!(without_time("plain"), "plain");
-    }
 }

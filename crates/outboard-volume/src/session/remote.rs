@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems and disks that servers have: mounts of NFS, SMB and 9p, connections of NBD.
 
-use super::disks::OpenDisk;
-use super::mounts::{MountSource, MountedDevice};
+use super::mounted::{MountSource, MountedDevice};
 use super::network::Network;
+use super::open_disk::OpenDisk;
 use super::relay::Relay;
-use super::watch::Lateness;
-use super::Session;
+use super::server_state::ServerState;
+use super::whole::Session;
 use crate::address::ImageName;
 use crate::containers::Content;
 use crate::image::Image;
@@ -181,34 +181,6 @@ impl RemoteMount {
     }
 }
 
-/// How a session learns that the server of a mount did not answer in time.
-pub(super) enum ServerState {
-    Relayed(Relay),
-    /// The kernel's message says so, or the watch, if there is one.
-    Logged(String, Option<Arc<Lateness>>),
-}
-
-impl ServerState {
-    /// Whether it owes an answer for too long now.
-    pub(super) fn is_late(&self) -> bool {
-        match self {
-            Self::Relayed(relay) => relay.is_late(),
-            Self::Logged(_, watched) => watched.as_ref().is_some_and(|late| late.is_late()),
-        }
-    }
-
-    /// Whether it did at any time. `lines`: the kernel's log.
-    pub(super) fn was_late(&self, lines: &[String]) -> bool {
-        match self {
-            Self::Relayed(relay) => relay.is_late(),
-            Self::Logged(message, watched) => {
-                watched.as_ref().is_some_and(|late| late.was_late())
-                    || lines.iter().any(|line| line.contains(message))
-            }
-        }
-    }
-}
-
 /// The message of the kernel's client about a server that does not answer in time.
 fn late_message(remote: &Remote, address: &SocketAddr) -> String {
     match remote.protocol {
@@ -281,7 +253,7 @@ impl Session {
                 "servers are reached by the program outboard alone, not by the library",
             )
         };
-        self.network.as_ref().ok_or_else(missing)
+        self.host.network().ok_or_else(missing)
     }
 
     /// Mounts what a server has, unless it is mounted.
@@ -300,8 +272,8 @@ impl Session {
             return Ok(index);
         }
         let password = self.password(name, remote)?;
-        self.advice.add_server(&shown, write);
-        let position = self.log.position();
+        self.machine.advice().add_server(&shown, write);
+        let position = self.machine.position();
         let make = || self.mount_by_client(&kernel, remote, &shown, password.as_ref(), write);
         let (mounted, mut state) = self.network()?.while_mounting(&shown, make)?;
         let mount = mounted.map_err(|error| self.no_mount(&shown, remote, &error, position))?;
@@ -314,7 +286,7 @@ impl Session {
         }
         let mut mounted = MountedDevice::new(shown, origin, mount);
         mounted.server = Some(state);
-        Ok(self.add_mount(mounted))
+        Ok(self.slots.add_mount(mounted))
     }
 
     fn mount_by_client(
@@ -386,7 +358,7 @@ impl Session {
         let user = remote
             .user
             .clone()
-            .unwrap_or_else(|| self.user_name.clone());
+            .unwrap_or_else(|| self.host.user_name().to_owned());
         let request = RemoteMount::nine_p(remote, client.descriptor().raw(), &user);
         let mounted = request.mount(kernel, remote, None, write);
         let mounted = mounted.map_err(|error| {
@@ -408,7 +380,9 @@ impl Session {
             Some((kind, text)) => failure.with_text(kind, format!("{shown}: {text}")),
             None => failure.after(format!("{shown}: cannot mount")),
         };
-        failure.with_kernel(self.kernel_lines(position)).into()
+        failure
+            .with_kernel(self.machine.lines_since(position))
+            .into()
     }
 
     /// The password for a share: from the key file, or typed.
@@ -417,8 +391,8 @@ impl Session {
             return Ok(None);
         }
         let question = format!("Password of {}: ", name.shown());
-        let key = match self.keys.file()? {
-            None => self.keys.ask(&question)?,
+        let key = match self.host.keys().file()? {
+            None => self.host.keys().ask(&question)?,
             file => file,
         };
         let Some(key) = key else {
@@ -464,16 +438,14 @@ impl Session {
         }
         let kernel = self.kernel(None)?;
         let identity = self.network()?.identity(&kernel, remote)?;
-        let same = |open: &OpenDisk| open.image.identity == identity;
-        let mut disks = self.disks.iter();
-        if let Some(index) = disks.position(|slot| slot.as_ref().is_some_and(same)) {
-            if self.open_disk(index).writable || !write {
+        if let Some(index) = self.slots.disk_of(identity) {
+            if self.slots.disk(index).writable || !write {
                 return Ok(index);
             }
             self.release_disk(index)?;
         }
         let network = self.network()?;
-        let position = self.log.position();
+        let position = self.machine.position();
         let stream = network.connect(&kernel, remote, &shown)?;
         let guard = write.then(Guard::new);
         let added = kernel.add_nbd_disk(stream, &remote.export, write, network.limit());
@@ -492,17 +464,18 @@ impl Session {
         let content = Arc::new(Content::Device(source.map_err(failed)?));
         let image = Image::new(file, identity, None, content, None);
         let image = image.map_err(|error| match error.into_failure() {
-            Ok(failure) => failure.with_kernel(self.kernel_lines(position)).into(),
+            Ok(failure) => failure
+                .with_kernel(self.machine.lines_since(position))
+                .into(),
             Err(other) => other,
         })?;
-        self.disks.push(Some(OpenDisk {
+        Ok(self.slots.add_disk(OpenDisk {
             image,
             writable: write,
             disk,
             _locks: Vec::new(),
             _guard: guard,
-        }));
-        Ok(self.disks.len() - 1)
+        }))
     }
 
     /// The image of a disk that [`Session::connect`] has connected.
@@ -513,11 +486,10 @@ impl Session {
             Error::known(ErrorKind::Unsupported, text)
         };
         let remote = Remote::of(file).ok_or_else(missing)??;
-        let kernel = self.kernel.as_ref().ok_or_else(missing)?;
+        let kernel = self.machine.kernel().ok_or_else(missing)?;
         let identity = self.network()?.identity(kernel, &remote)?;
-        let mut disks = self.disks.iter().flatten();
-        let open = disks.find(|open| open.image.identity == identity);
-        let content = Arc::clone(&open.ok_or_else(missing)?.image.content);
+        let index = self.slots.disk_of(identity).ok_or_else(missing)?;
+        let content = Arc::clone(&self.slots.disk(index).image.content);
         Image::new(file, identity, None, content, None)
     }
 }

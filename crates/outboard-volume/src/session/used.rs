@@ -2,10 +2,8 @@
 //! The files of the host that a session uses, and so must not overwrite: see
 //! [`crate::destination`].
 
-use super::Session;
 use crate::destination::{note_volume, Use, UsedFiles};
 use crate::held::HeldImages;
-use crate::image::Image;
 use crate::options::Options;
 use outboard_error::Result;
 use outboard_sandbox::HostAccess;
@@ -61,26 +59,4 @@ pub(super) fn of_library(options: &Options, held: &HeldImages) -> Arc<UsedFiles>
     let used = Arc::new(used);
     note_volume(&used);
     used
-}
-
-impl Session {
-    /// Files that commands must not overwrite.
-    pub fn used(&self) -> Arc<UsedFiles> {
-        Arc::clone(&self.used)
-    }
-
-    /// Adds an image that was unknown at the start of the session, as in a shell, so that no
-    /// command overwrites it.
-    pub(super) fn note_use(&mut self, file: &Path, image: &Image) {
-        if self.held.find(file).is_some() {
-            return;
-        }
-        let used = Arc::make_mut(&mut self.used);
-        used.look_again();
-        used.add(file, Use::Image);
-        if image.format == Some("qcow2") {
-            let options = self.options.image_options();
-            HeldImages::open(&[(file.to_owned(), false)], &options).add_to(used);
-        }
-    }
 }

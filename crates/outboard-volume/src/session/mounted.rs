@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A mount of a session, and what it is of.
+
+use super::server_state::ServerState;
+use outboard::Mount;
+use outboard_error::Failure;
+use std::sync::Arc;
+
+/// The source of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MountSource {
+    Disk {
+        disk: usize,
+        partition: Option<u32>,
+    },
+    /// A node of a stack. `subvolume`: its number, unless it is the default one.
+    Node {
+        stack: usize,
+        node: usize,
+        subvolume: Option<u64>,
+    },
+    /// A file system that a server has.
+    Server {
+        identity: (u64, u64),
+    },
+}
+
+impl MountSource {
+    /// Whether the mount is in a disk, or in the stack of the disk.
+    pub(super) fn is_in(&self, its_disk: usize, its_stack: Option<usize>) -> bool {
+        match self {
+            MountSource::Disk { disk, .. } => *disk == its_disk,
+            MountSource::Node { stack, .. } => Some(*stack) == its_stack,
+            MountSource::Server { .. } => false,
+        }
+    }
+}
+
+pub(super) struct MountedDevice {
+    pub(super) name: String,
+    pub(super) origin: MountSource,
+    /// Volumes of a library use it without the session.
+    pub(super) mount: Arc<Mount>,
+    /// `None`: it is on a disk. Ends after the mount.
+    pub(super) server: Option<ServerState>,
+    /// Of its file system.
+    pub(super) uuid: Option<String>,
+    /// It shows an older state than the last one.
+    pub(super) older: Option<Failure>,
+}
+
+impl MountedDevice {
+    pub(super) fn new(name: String, origin: MountSource, mount: Mount) -> Self {
+        Self {
+            name,
+            origin,
+            mount: Arc::new(mount),
+            server: None,
+            uuid: None,
+            older: None,
+        }
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        !self.mount.is_read_only()
+    }
+
+    /// Whether its server owes an answer for too long.
+    pub(super) fn is_late(&self) -> bool {
+        self.server.as_ref().is_some_and(ServerState::is_late)
+    }
+
+    /// Whether a volume of a library uses it.
+    pub(super) fn is_used(&self) -> bool {
+        Arc::strong_count(&self.mount) > 1
+    }
+
+    /// Returns what was lost. A mount that a volume uses stays until the kernel halts.
+    pub(super) fn unmount(self) -> Option<Failure> {
+        let (reader, is_late) = (self.mount.is_read_only(), self.is_late());
+        let mount = Arc::into_inner(self.mount)?;
+        let unmounted = if is_late {
+            mount.leave()
+        } else {
+            mount.unmount()
+        };
+        let error = unmounted.err().filter(|_| !reader)?;
+        let what = match error.raw_os_error() {
+            Some(libc::EBUSY) => "files are still open: everything is written, not unmounted",
+            _ => "not everything was written",
+        };
+        Some(Failure::of(&error).after(format!("{}: {what}", self.name)))
+    }
+}
+
+/// Syncs a file system to stable storage. Returns what was lost. `name`: of its volume.
+pub(crate) fn unsynced(name: &str, mount: &Mount) -> Option<Failure> {
+    if mount.is_read_only() {
+        return None;
+    }
+    let error = mount.sync().err()?;
+    let what = format!("{name}: not everything was written");
+    Some(Failure::of(&error).after(what))
+}
+
+/// Mount options that are not options of the command line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Style {
+    /// Owner reported for file systems that store no owner (FAT, exFAT, HFS).
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+    /// Permissions to remove from files there.
+    pub mask: Option<u32>,
+    /// Each change is on stable storage when its call returns: all of them, or those of
+    /// directories.
+    pub synchronous: bool,
+    pub synchronous_directories: bool,
+}
