@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Operands of commands: places with wildcards, images that stand for their root, and volumes.
 
-use super::{image_place, is_image_file};
+use super::{image_place, in_image, is_image_file};
 use outboard::Tree;
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
+use outboard_sandbox::HostAccess;
 use outboard_transfer::made::MadeNames;
 use outboard_transfer::wildcards::{expand, has_wildcards, Unresolved};
+use outboard_volume::access::uses_image;
 use outboard_volume::address::{ImageName, Place};
 use outboard_volume::session::Session;
 use std::ffi::{OsStr, OsString};
@@ -18,12 +20,7 @@ use std::sync::Arc;
 /// The image or volume that an operand names without a path in it, as in disk.img or disk.img@2. A
 /// number after the `@` is that of a partition also where the image is missing.
 pub fn image_operand(operand: &OsStr) -> Option<ImageName> {
-    let Place::Host(_) = Place::find(operand) else {
-        return None;
-    };
-    Some(ImageName::find(operand)).filter(|name| {
-        is_image_file(&name.file) || name.partition.is_some() && is_missing(&name.file)
-    })
+    TreeOperand::parse(operand).image
 }
 
 /// The names that a command makes in its destination, which is a directory if there are several
@@ -70,17 +67,66 @@ pub fn encrypted_image(session: &mut Session, name: ImageName) -> Result<Option<
 
 /// An operand that must be in an image, or an image: that means its root.
 pub fn tree_place(operand: &OsStr) -> Result<Place> {
-    if let Some(name) = image_operand(operand) {
-        return Ok(Place::Image(name, "/".into()));
+    TreeOperand::parse(operand).place()
+}
+
+/// An operand of a command that works on a tree. It is parsed once: a file that appears later does
+/// not change its meaning.
+#[derive(Clone, Debug)]
+pub struct TreeOperand {
+    place: Place,
+    /// The image of the place; of a path of the host, the image that it may name.
+    used: ImageName,
+    /// An image or volume without a path in it.
+    image: Option<ImageName>,
+}
+
+impl TreeOperand {
+    pub fn parse(operand: &OsStr) -> Self {
+        let place = Place::find(operand);
+        let (used, image) = match &place {
+            Place::Image(name, _) => (name.clone(), None),
+            Place::Host(path) => {
+                let name = ImageName::find(path.as_os_str());
+                let is_meant =
+                    is_image_file(&name.file) || name.partition.is_some() && is_missing(&name.file);
+                (name.clone(), is_meant.then_some(name))
+            }
+        };
+        Self { place, used, image }
     }
-    match image_place(operand) {
-        // With a colon, the user meant IMAGE:/PATH: the other error says what is missing.
-        Err(_) if is_missing(operand) && !operand.as_bytes().contains(&b':') => {
-            let missing = io::Error::from_raw_os_error(libc::ENOENT);
-            let error = Error::of_file("cannot open image", operand.as_bytes().to_vec(), &missing);
-            Err(error.with_note("  a path in an image is written IMAGE:/PATH"))
+
+    /// The part of the host that a command uses for it.
+    pub fn access(&self, write: bool) -> HostAccess {
+        uses_image(&self.used, write)
+    }
+
+    /// The place. An image means its root.
+    pub fn place(&self) -> Result<Place> {
+        if let Some(name) = &self.image {
+            return Ok(Place::Image(name.clone(), "/".into()));
         }
-        place => place,
+        match (in_image(&self.place), &self.place) {
+            // With a colon, the user meant IMAGE:/PATH: the other error says what is missing.
+            (Err(_), Place::Host(path))
+                if is_missing(path) && !path.as_os_str().as_bytes().contains(&b':') =>
+            {
+                let missing = io::Error::from_raw_os_error(libc::ENOENT);
+                let operand = path.as_os_str().as_bytes().to_vec();
+                let error = Error::of_file("cannot open image", operand, &missing);
+                Err(error.with_note("  a path in an image is written IMAGE:/PATH"))
+            }
+            (place, _) => place,
+        }
+    }
+
+    /// The place, unless it is an image that has several file systems: `command` is how the user
+    /// asks for one of those.
+    pub fn find(&self, session: &mut Session, command: &str, write: bool) -> Result<Place> {
+        if let Some(name) = &self.image {
+            check_unambiguous(session, name, command, write)?;
+        }
+        self.place()
     }
 }
 
@@ -88,21 +134,8 @@ fn is_missing(path: impl AsRef<Path>) -> bool {
     path.as_ref().symlink_metadata().is_err()
 }
 
-/// The place of a command that works on a tree. An image means its root unless it has several file
-/// systems: `command` is how the user asks for one of those.
-pub fn find_tree(
-    session: &mut Session,
-    operand: &OsStr,
-    command: &str,
-    write: bool,
-) -> Result<Place> {
-    if let Some(name) = image_operand(operand) {
-        check_unambiguous(session, &name, command, write)?;
-    }
-    tree_place(operand)
-}
-
-/// The same for several operands, with their wildcards expanded.
+/// The places of a command that works on trees, with their wildcards expanded. See
+/// [`TreeOperand::find`].
 pub fn find_trees(
     session: &mut Session,
     operands: &[OsString],
@@ -111,7 +144,7 @@ pub fn find_trees(
 ) -> Result<Vec<Place>> {
     let mut places = Vec::with_capacity(operands.len());
     for operand in operands {
-        places.push(find_tree(session, operand, command, write)?);
+        places.push(TreeOperand::parse(operand).find(session, command, write)?);
     }
     expand_places(session, places, write)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard tar-out`.
 
-use crate::commands::operands::{expand_paths, find_tree};
-use crate::commands::{about, check_file_name, progress, reads_images};
+use crate::commands::operands::{expand_paths, TreeOperand};
+use crate::commands::{about, check_file_name, progress};
 use crate::output::{check_open, Output};
 use clap::{Args, ValueEnum};
 use outboard::Tree;
@@ -16,6 +16,7 @@ use outboard_transfer::tar::{find_owner, Choice, Format, MemberChanges};
 use outboard_volume::address::Place;
 use outboard_volume::destination::{Overwrite, UsedFiles};
 use outboard_volume::session::Session;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -77,6 +78,8 @@ pub struct TarOutArgs {
     /// Let --mtime replace only later times
     #[arg(long, requires = "mtime")]
     pub clamp_mtime: bool,
+    #[arg(skip)]
+    parsed: OnceCell<TreeOperand>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -172,8 +175,12 @@ fn standard() -> Result<ArchiveOutput<File>> {
 }
 
 impl TarOutArgs {
+    fn parsed(&self) -> &TreeOperand {
+        self.parsed.get_or_init(|| TreeOperand::parse(&self.place))
+    }
+
     pub fn host_access(&self) -> HostAccess {
-        let mut access = reads_images([&self.place]);
+        let mut access = self.parsed().access(false);
         access.writes.extend(self.path().map(PathBuf::from));
         access
     }
@@ -184,7 +191,7 @@ pub fn run(options: &TarOutArgs, session: &mut Session, output: &mut Output) -> 
         let text = "tar-out has --json only with -f ARCHIVE: standard output is the archive";
         return Err(Error::Usage(text.to_owned()));
     }
-    let place = find_tree(session, &options.place, "tar-out", false)?;
+    let place = options.parsed().find(session, "tar-out", false)?;
     let paths = expand_paths(session, &place, &options.paths)?;
     let id = session.open(&place, false)?;
     let choice = options.choice(session.tree(id), &place, paths)?;
@@ -200,5 +207,31 @@ pub fn run(options: &TarOutArgs, session: &mut Session, output: &mut Output) -> 
     match options.path() {
         Some(path) => packed.map_err(about(path)),
         None => packed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    #[test]
+    fn the_operand_keeps_its_meaning() {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("a@2.img");
+        std::fs::write(&image, "").unwrap();
+        let operand = format!("{}@1", image.display());
+        let grammar = TarOutArgs::augment_args(clap::Command::new("tar-out"));
+        let matches = grammar.get_matches_from(["tar-out", &operand]);
+        let options = TarOutArgs::from_arg_matches(&matches).unwrap();
+        let access = options.host_access();
+        // A file of this name makes the operand another image.
+        std::fs::write(&operand, "").unwrap();
+        assert_eq!(access.images, [(image.clone(), false)]);
+        let Place::Image(name, _) = options.parsed().place().unwrap() else {
+            panic!("{operand} is a path of the host");
+        };
+        assert_eq!((name.file, name.partition), (image, Some(1)));
+        assert_eq!(options.host_access(), access);
     }
 }
