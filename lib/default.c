@@ -73,3 +73,28 @@ int ob_net_remove(int number)
 {
 	return ob_net_remove_on(&ob_default, number);
 }
+
+int ob_process_new(void)
+{
+	return ob_process_new_on(&ob_default);
+}
+
+int ob_process_clone(unsigned long flags, int *number)
+{
+	return ob_process_clone_on(&ob_default, flags, number);
+}
+
+int ob_process_claim(int number)
+{
+	return ob_process_claim_on(&ob_default, number);
+}
+
+int ob_process_exec(const char *name)
+{
+	return ob_process_exec_on(&ob_default, name);
+}
+
+int ob_process_leave(void)
+{
+	return ob_process_leave_on(&ob_default);
+}

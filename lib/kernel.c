@@ -58,6 +58,11 @@ static int not_ours(void)
 	.sockets = (void *)no_kernel,				\
 	.boot_number = (void *)no_kernel,			\
 	.abort_call = (void *)no_kernel,			\
+	.process_new = (void *)no_kernel,			\
+	.process_clone = (void *)no_kernel,			\
+	.process_claim = (void *)no_kernel,			\
+	.process_exec = (void *)no_kernel,			\
+	.process_leave = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

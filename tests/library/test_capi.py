@@ -414,6 +414,11 @@ def test_interrupt(work):
     run_library_program(work, "interrupt_test")
 
 
+@pytest.mark.parametrize("vcpus", ["1", "2", "16"])
+def test_processes(work, vcpus):
+    run_library_program(work, "process_test", vcpus)
+
+
 def test_kernel_signals(work):
     run_library_program(work, "kernel_signals_test")
 

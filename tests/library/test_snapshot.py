@@ -410,6 +410,7 @@ def test_many_at_once(program, cache):
                                             ("signals_test", ("2", )), ("interrupt_test", ()),
                                             ("kernel_signals_test", ()), ("exit_race_test", ()),
                                             ("fork_test", ()), ("fork_test", ("_Fork", )),
+                                            ("process_test", ("2", )),
                                             ("efault_test", ())])
 def test_programs_that_start_from_one(work, cache, name, arguments):
     program = fixed_program(work, name)

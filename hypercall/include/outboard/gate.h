@@ -152,4 +152,51 @@ int ob_kernel_virtio_remove(uint32_t device);
  */
 int ob_kernel_sockets(uint32_t of_host);
 
+/*
+ * Processes of their own. All threads that simply call are threads of one process. A program that
+ * acts for others gives each a process: with its own descriptors, root, credentials, signals and
+ * children. Its tasks are made first, and have no thread: a host thread claims each one, and is its
+ * thread until one of the two ends. kill(2), wait4(2), exit(2) and exit_group(2) are as in Linux.
+ * A task dies of a signal also while its thread is out. Memory: it can map none (ENOMEM).
+ *
+ * Once its task has ended, a thread's calls fail with -ESRCH, until it claims another one or
+ * leaves. exit(2) and exit_group(2) return 0.
+ */
+
+/*
+ * Makes a process with one task. It is a child of init, which reaps it: no descriptor is open, the
+ * root is the first one, all capabilities are there. Returns its number. -ENOSYS: a kernel without
+ * an MMU. Blocks.
+ */
+int ob_kernel_process_new(void);
+
+/*
+ * Makes a task as clone(2) does, by a thread of a process of its own. `flags`: the signal for the
+ * parent's end, and CLONE_VM, FS, FILES, SIGHAND, THREAD, SYSVSEM, PARENT, IO or NEW*; 0 with
+ * SIGCHLD is a fork. Returns its number as the caller sees it; stores the number for
+ * ob_kernel_process_claim(). -EOPNOTSUPP: the caller is of no such process; -EINVAL; Linux's error.
+ * Blocks.
+ */
+int ob_kernel_process_clone(uint64_t flags, uint32_t *number);
+
+/*
+ * Makes the calling thread that task's. -EBUSY: the thread has a task (ob_kernel_process_leave());
+ * -ESRCH: no task of this number waits for a thread. -ENODEV. Blocks.
+ */
+int ob_kernel_process_claim(uint32_t number);
+
+/*
+ * Does what execve(2) does, by a thread of a process of its own: descriptors close on exec,
+ * handlers are reset, other threads end, the name changes. The caller goes on. Errors as of
+ * ob_kernel_process_clone(). Blocks.
+ */
+int ob_kernel_process_exec(const char *name);
+
+/*
+ * The calling thread's task exits, if it has one, and the thread has none: its next call adopts it
+ * as any other thread. 0 or -ENODEV, -EDEADLK (in a signal handler that interrupted a call).
+ * Blocks.
+ */
+int ob_kernel_process_leave(void);
+
 #endif

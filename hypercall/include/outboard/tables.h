@@ -254,7 +254,12 @@ struct ob_hypercalls {
 	member(virtio_remove)		\
 	member(sockets)			\
 	member(boot_number)		\
-	member(abort_call)
+	member(abort_call)		\
+	member(process_new)		\
+	member(process_clone)		\
+	member(process_claim)		\
+	member(process_exec)		\
+	member(process_leave)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

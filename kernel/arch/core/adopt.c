@@ -12,6 +12,25 @@
  *   the leader        clones itself; the clone is host-bound and knows the adoption
  *   the first switch  to the clone passes that baton
  *   the host thread   comes for its task (ob_arrive()) and enters
+ *
+ * A process of its own (process.c) has tasks that are made before a host thread has them. Such a
+ * task begins as one whose thread is out in host code (evict.c). A host thread without a task
+ * claims it by its number, and is its thread from then on (V1). The word `claim`:
+ *
+ *   from   to      by
+ *   NONE   OPEN    ob_claim_open(): the task is made
+ *   OPEN   TAKEN   ob_claim_take(): a thread claims the task
+ *   OPEN   VOID    ob_claim_void(): the task ends before that
+ *   TAKEN  VOID    the same: its thread ends it in the kernel; or a signal does while the thread is
+ *                  out, and the task ends as a coroutine (work.c). Then `away` is GONE
+ *
+ * One reference to the task belongs to the thread, claimed or to come. So the task's address names
+ * no other task while the thread may compare it. A task that ends in the kernel, or was not
+ * claimed, drops the reference itself. A thread that finds its task GONE holds no vCPU, and leaves
+ * the reference in a list, which the next interrupt empties.
+ *
+ * Then the thread's kind is ENDED, and its calls fail (ESRCH) until it leaves or claims another
+ * task: it must not be adopted among the local clients by chance.
  */
 #include <linux/cpumask.h>
 #include <linux/cred.h>
@@ -24,7 +43,9 @@
 #include <asm/host.h>
 #include "adopt.h"
 #include "baton.h"
+#include "check.h"
 #include "deferred.h"
+#include "evict.h"
 #include "idle.h"
 #include "machine.h"
 #include "parked.h"
@@ -62,6 +83,7 @@ int ob_client_main(void *adoption)
 /* By copy_thread(), for the clone. */
 void ob_adoption_begin(struct task_struct *task, struct ob_adoption *adoption)
 {
+	task->thread.client = true;
 	task->thread.adoption = adoption;
 	task->thread.host_thread = adoption->host_thread;
 	if (adoption->vcpu)
@@ -113,6 +135,83 @@ static int ob_adoption_clone(struct ob_adoption *adoption)
 	return pid;
 }
 
+/* By copy_thread(): the task waits for a thread that claims it. */
+void ob_claim_open(struct task_struct *task)
+{
+	task->thread.client = true;
+	task->thread.claim = OB_CLAIM_OPEN;
+	task->thread.away = OB_AWAY_OUT;
+	get_task_struct(task);
+}
+
+/* The calling task ends, on its thread or as a coroutine. */
+void ob_claim_void(void)
+{
+	struct thread_struct *thread = &current->thread;
+	u32 claim = xchg(&thread->claim, OB_CLAIM_VOID), away;
+
+	if (claim == OB_CLAIM_OPEN || !thread->stack) {
+		put_task_struct(current);
+		return;
+	}
+	/* Halt ends tasks that are OUT, and their threads do not come back. */
+	if (!(READ_ONCE(thread->away) & OB_AWAY_WORKING))
+		return;
+	away = xchg(&thread->away, OB_AWAY_GONE);
+	ob_away_check(away, OB_AWAY_GONE);
+	if (away & OB_AWAY_WANTED)
+		ob_baton_pass(&thread->baton);
+}
+
+/* By the leader: gives the task of that number to a host thread. Returns 0 or -ESRCH. */
+static int ob_claim_take(u32 number, u64 host_thread, struct task_struct **task)
+{
+	struct task_struct *found;
+	int error = -ESRCH;
+
+	rcu_read_lock();
+	found = find_task_by_pid_ns(number, &init_pid_ns);
+	if (found && cmpxchg(&found->thread.claim, OB_CLAIM_OPEN, OB_CLAIM_TAKEN) ==
+		     OB_CLAIM_OPEN) {
+		found->thread.host_thread = host_thread;
+		*task = found;
+		error = 0;
+	}
+	rcu_read_unlock();
+	return error;
+}
+
+/* Tasks that are GONE, whose threads have left them. */
+static struct task_struct *ob_gone;
+
+/* By the task's thread, which has no vCPU: the task is GONE. Does not block. */
+void ob_claim_forsake(struct task_struct *task)
+{
+	task->thread.gone_next = READ_ONCE(ob_gone);
+	while (!try_cmpxchg(&ob_gone, &task->thread.gone_next, task))
+		;
+	ob_raise(ob_vcpu_to_interrupt(), OB_PENDING_ADOPT);
+}
+
+/* In interrupt context: drops the references of the threads. */
+void ob_claim_release(void)
+{
+	struct task_struct *task = READ_ONCE(ob_gone) ? xchg(&ob_gone, NULL) : NULL, *next;
+
+	for (; task; task = next) {
+		next = task->thread.gone_next;
+		put_task_struct(task);
+	}
+}
+
+/* A thread asks for a task that waits for one. */
+static void ob_claim_one(struct ob_adoption *adoption)
+{
+	adoption->error = ob_claim_take(adoption->claims, adoption->host_thread,
+					  &adoption->task);
+	ob_baton_pass(&adoption->baton);
+}
+
 static void ob_adopt_one(struct ob_adoption *adoption)
 {
 	int pid = ob_machine.halting ? -ENODEV : ob_adoption_clone(adoption);
@@ -146,7 +245,10 @@ void ob_adoptions_serve(void)
 
 	for (; adoption; adoption = next) {
 		next = adoption->next;
-		ob_adopt_one(adoption);
+		if (adoption->claims)
+			ob_claim_one(adoption);
+		else
+			ob_adopt_one(adoption);
 	}
 }
 
@@ -207,5 +309,52 @@ int ob_adopt(void)
 	ob_clone_unpin();
 	sigemptyset(&none);
 	set_current_blocked(&none);
+	return 0;
+}
+
+/*
+ * Copies the calling task, as clone(2) does. The copy waits for a thread that claims it. Returns
+ * its number.
+ */
+int ob_client_clone(u64 flags, int signal)
+{
+	struct kernel_clone_args args = {
+		.flags = flags | CLONE_UNTRACED,
+		.exit_signal = signal,
+		.fn = ob_client_main,
+	};
+
+	return kernel_clone(&args);
+}
+
+/*
+ * Gives the calling host thread, which has no task, the task of that number. The thread does not
+ * hold a vCPU afterwards: to the kernel it is out in host code. Interrupts are off. Returns 0 or an
+ * error. Blocks.
+ */
+int ob_claim(u32 number)
+{
+	struct ob_adoption adoption = {
+		.host_thread = ob_host_thread_self(ob_host),
+		.claims = number,
+	};
+	int error = ob_host_thread_adopted(ob_host);
+	u8 kind = ob_this_thread->kind;
+
+	if (error)
+		return error;
+	ob_this_thread->self = adoption.host_thread;
+	ob_this_thread->kind = OB_THREAD_CLIENT;
+	ob_adoption_wait(&adoption);
+	/* The thread may have carried a vCPU meanwhile. */
+	ob_unbind();
+	if (adoption.error) {
+		ob_this_thread->kind = kind;
+		return adoption.error;
+	}
+	/* Some vCPU: nothing is parked on the task for its thread before that has bound itself. */
+	WRITE_ONCE(ob_this_thread->vcpu, &ob_vcpus[0]);
+	barrier();
+	ob_set_task(adoption.task);
 	return 0;
 }

@@ -107,9 +107,9 @@ void ob_vcpu_check(struct ob_vcpu *vcpu, unsigned long from, unsigned long to)
 		EXPECT(ob_may_interrupt(before));
 	if (after == STOPPED)
 		EXPECT(READ_ONCE(ob_machine.halting));
-	/* In an interrupt the word names the parked task's thread. */
+	/* In an interrupt the word names the parked task's thread. None may have claimed it yet. */
 	if (before == INTERRUPT ? after != HELD : after == INTERRUPT)
-		EXPECT(bound == ob_parked_task(parked)->thread.host_thread);
+		EXPECT(!bound || bound == ob_parked_task(parked)->thread.host_thread);
 	else if (before == PARKED || before == INTERRUPT || (before == HELD && after != HELD))
 		EXPECT(bound == ob_this_thread->self);
 }
@@ -139,14 +139,14 @@ void ob_idle_check(struct ob_vcpu *vcpu, enum ob_idle from, enum ob_idle to)
 
 #define WANTED(away) (BIT((away) | OB_AWAY_WANTED))
 
-static const u16 ob_away_rows[2 * OB_AWAY_WANTED] = {
+static const u32 ob_away_rows[2 * OB_AWAY_WANTED] = {
 	[0] = BIT(OB_AWAY_OUT) | BIT(OB_AWAY_ARRIVING),
 	[OB_AWAY_OUT] = BIT(0) | BIT(OB_AWAY_WORKING) | WANTED(OB_AWAY_OUT),
 	[OB_AWAY_ARRIVING] = BIT(0) | WANTED(OB_AWAY_ARRIVING),
-	[OB_AWAY_WORKING] = BIT(0) | WANTED(OB_AWAY_WORKING),
+	[OB_AWAY_WORKING] = BIT(0) | WANTED(OB_AWAY_WORKING) | BIT(OB_AWAY_GONE),
 	[OB_AWAY_OUT | OB_AWAY_WANTED] = BIT(0),
 	[OB_AWAY_ARRIVING | OB_AWAY_WANTED] = BIT(0),
-	[OB_AWAY_WORKING | OB_AWAY_WANTED] = BIT(0),
+	[OB_AWAY_WORKING | OB_AWAY_WANTED] = BIT(0) | BIT(OB_AWAY_GONE),
 };
 
 void ob_away_check(u32 from, u32 to)

@@ -25,6 +25,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <outboard/gate.h>
+#include "adopt.h"
 #include "delay.h"
 #include "eintr.h"
 #include "gate.h"
@@ -56,10 +57,11 @@ static void ob_eintr_one(u32 entry)
 
 	rcu_read_lock();
 	task = find_task_by_pid_ns(entry & ~OB_EINTR_ABORT, &init_pid_ns);
-	if (task && task != ob_machine.leader && same_thread_group(task, ob_machine.leader)) {
+	if (task && task->thread.client) {
 		atomic_or(OB_EINTR_MARKED, ob_eintr_word(task));
 		ob_delay_point();
-		if (entry & OB_EINTR_ABORT)
+		/* Who acts for a process of its own can kill it. */
+		if (entry & OB_EINTR_ABORT && !ob_is_of_process(task))
 			ob_eintr_kill(task);
 		set_notify_signal(task);
 	}

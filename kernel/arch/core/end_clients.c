@@ -13,11 +13,16 @@
 #include "patience.h"
 #include "vcpu.h"
 
-/* A client task that still runs kernel code, or may come back to it. */
+/* A client's task that has not ended, of the local clients or of a process of its own. */
+static bool ob_is_client(struct task_struct *task)
+{
+	return task != current && task->thread.client && !READ_ONCE(task->exit_state);
+}
+
+/* One that still runs kernel code, or may come back to it. */
 static bool ob_is_active(struct task_struct *task)
 {
-	return task != current && task != ob_machine.leader &&
-	       READ_ONCE(task->thread.away) != OB_AWAY_OUT;
+	return ob_is_client(task) && READ_ONCE(task->thread.away) != OB_AWAY_OUT;
 }
 
 /* Has the tasks on which other vCPUs are parked evicted. */
@@ -30,6 +35,17 @@ static void ob_evict_all(void)
 			ob_raise(&ob_vcpus[cpu], OB_PENDING_EVICT);
 }
 
+static void ob_kill(struct task_struct *task)
+{
+	unsigned long flags;
+
+	if (!lock_task_sighand(task, &flags))
+		return;
+	sigaddset(&task->pending.signal, SIGKILL);
+	signal_wake_up(task, 1);
+	unlock_task_sighand(task, &flags);
+}
+
 /*
  * Kills the active client tasks, one by one: a signal to the process would kill the halting thread,
  * too. Returns 0 if all threads are out; else a number. Threads in transit are counted before and
@@ -38,19 +54,17 @@ static void ob_evict_all(void)
  */
 static unsigned int ob_kill_clients(void)
 {
-	struct sighand_struct *sighand = ob_machine.leader->sighand;
 	unsigned int active = ob_transit_count();
-	struct task_struct *task;
+	struct task_struct *process, *task;
 
-	spin_lock_irq(&sighand->siglock);
-	for_each_thread(ob_machine.leader, task) {
+	read_lock(&tasklist_lock);
+	for_each_process_thread(process, task) {
 		if (!ob_is_active(task))
 			continue;
 		active++;
-		sigaddset(&task->pending.signal, SIGKILL);
-		signal_wake_up(task, 1);
+		ob_kill(task);
 	}
-	spin_unlock_irq(&sighand->siglock);
+	read_unlock(&tasklist_lock);
 	active += ob_transit_count();
 	ob_evict_all();
 	return active;
@@ -69,26 +83,26 @@ static unsigned int ob_quiesce_clients(void)
 /* An evicted task that halt has not ended yet, with a reference; or NULL. */
 static struct task_struct *ob_find_evicted(void)
 {
-	struct task_struct *task, *found = NULL;
+	struct task_struct *process, *task, *found = NULL;
 
 	rcu_read_lock();
-	for_each_thread(ob_machine.leader, task)
-		if (!found && READ_ONCE(task->thread.away) == OB_AWAY_OUT &&
-		    !task->thread.stack)
+	for_each_process_thread(process, task)
+		if (!found && ob_is_client(task) &&
+		    READ_ONCE(task->thread.away) == OB_AWAY_OUT && !task->thread.stack)
 			found = get_task_struct(task);
 	rcu_read_unlock();
 	return found;
 }
 
-/* Tasks other than the halting one and the leader. They sleep, do exit work, or have done it. */
+/* Clients' tasks other than the halting one. They sleep, do exit work, or have done it. */
 static bool ob_clients_remain(void)
 {
-	struct task_struct *task;
+	struct task_struct *process, *task;
 	bool remain = false;
 
 	rcu_read_lock();
-	for_each_thread(ob_machine.leader, task)
-		remain |= task != current && task != ob_machine.leader;
+	for_each_process_thread(process, task)
+		remain |= ob_is_client(task);
 	rcu_read_unlock();
 	return remain;
 }

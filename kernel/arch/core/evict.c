@@ -21,6 +21,8 @@
  *   WORKING            WORKING | WANTED    ob_evicted_wake_and_wait(): the thread enters
  *   WORKING            0                   ob_work_end(): the work is done; vCPU MOVED
  *   WORKING | WANTED   0                   the same, and the thread gets its baton; vCPU ARRIVING
+ *   WORKING            GONE                ob_claim_void(): a signal has ended the task
+ *   WORKING | WANTED   GONE                the same, and the thread gets its baton
  *
  * A thread that has switched to its own task while it was lent (ob_lend()) holds the vCPU already:
  * ob_arrive() clears the word.
@@ -35,10 +37,10 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
-#include <linux/task_work.h>
 #include "baton.h"
 #include "check.h"
 #include "coroutine.h"
+#include "default_signal.h"
 #include "delay.h"
 #include "evict.h"
 #include "idle.h"
@@ -116,7 +118,7 @@ void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why)
 	WRITE_ONCE(task->thread.away, why);
 	virt_mb();
 	ob_delay_point();
-	if (why == OB_AWAY_OUT && task_work_pending(task))
+	if (why == OB_AWAY_OUT && ob_work_pends(task))
 		ob_wake_once_asleep(task);
 	WRITE_ONCE(vcpu->state, OB_VCPU_HELD);
 	ob_vcpu_check(vcpu, OB_VCPU_INTERRUPT, OB_VCPU_HELD);
@@ -131,7 +133,8 @@ bool ob_evicted_wake_and_wait(struct task_struct *task)
 	u32 seen = READ_ONCE(task->thread.away);
 	struct ob_vcpu *asked = NULL;
 
-	if (!seen || !try_cmpxchg(&task->thread.away, &seen, seen | OB_AWAY_WANTED))
+	if (!seen || seen & OB_AWAY_GONE ||
+	    !try_cmpxchg(&task->thread.away, &seen, seen | OB_AWAY_WANTED))
 		return false;
 	ob_away_check(seen, seen | OB_AWAY_WANTED);
 	ob_delay_point();

@@ -10,13 +10,14 @@ struct task_struct;
 
 /*
  * Why a task cannot go on when its thread enters: evict.c. OUT, ARRIVING or WORKING, possibly with
- * WANTED.
+ * WANTED; or GONE.
  */
 enum ob_away {
 	OB_AWAY_OUT = 1,		/* it sleeps: its thread is out in host code */
 	OB_AWAY_ARRIVING = 2,		/* it sleeps: evicted in the state ARRIVING, baton passed */
 	OB_AWAY_WORKING = 4,		/* it does exit work as a coroutine: work.c */
 	OB_AWAY_WANTED = 8,		/* its thread waits for the task's baton */
+	OB_AWAY_GONE = 16,		/* it has ended, as a coroutine: adopt.c */
 };
 
 struct ob_vcpu *ob_wake_list_add(struct task_struct *task);

@@ -27,6 +27,7 @@
  *   kernel halted, forked    refuses; also in a child that ran no hook of fork(): see ob_boot
  *   block of another boot    empties the block; then as without a task. But see ob_enter_again()
  *   it boots the kernel      refuses: see ob_become_first_client()
+ *   its own process ended    refuses (ESRCH): adopt.c
  *
  * A thread in transit is on the slow path, or in ob_interrupt(), or ends its task. Halt waits until
  * no thread is (5 s at most; then the memory stays). A thread counts itself and then looks at
@@ -46,8 +47,10 @@
 #include <outboard/gate.h>
 #include "adopt.h"
 #include "check.h"
+#include "default_signal.h"
 #include "delay.h"
 #include "eintr.h"
+#include "evict.h"
 #include "gate.h"
 #include "interrupt.h"
 #include "machine.h"
@@ -129,6 +132,15 @@ void ob_thread_begin(enum ob_thread_kind kind)
 	ob_this_thread->kind = kind;
 }
 
+/* A signal has ended the task, whose process is its own. */
+static int ob_enter_gone(struct task_struct *task)
+{
+	ob_unbind();
+	ob_this_thread->kind = OB_THREAD_ENDED;
+	ob_claim_forsake(task);
+	return -ESRCH;
+}
+
 /*
  * Has the sleeping task woken, and waits until Linux switches to it. Interrupts are off: the thread
  * may get a vCPU whose run queue is locked, and a late signal (V6) must do nothing then.
@@ -141,7 +153,7 @@ static int ob_enter_evicted(struct task_struct *task)
 		ob_switch_tail();
 	barrier();
 	ob_this_thread->irqs_off = 0;
-	return 0;
+	return READ_ONCE(task->thread.away) & OB_AWAY_GONE ? ob_enter_gone(task) : 0;
 }
 
 /* A vCPU is parked on the task, or in an interrupt for it; or the task is evicted. */
@@ -174,6 +186,8 @@ static int ob_enter_unknown(void)
 {
 	int error;
 
+	if (ob_this_thread->kind == OB_THREAD_ENDED)
+		return -ESRCH;
 	ob_this_thread->irqs_off = 1;
 	barrier();
 	error = ob_adopt();
@@ -210,6 +224,8 @@ static int ob_enter_counted(void)
 	ob_thread_take();
 	task = current;
 	error = task ? ob_enter_known(task) : ob_enter_unknown();
+	if (!error && unlikely(current->thread.signals_wait))
+		ob_signals_recall();
 	barrier();
 	ob_this_thread->entering = 0;
 	return error;
@@ -408,6 +424,56 @@ long ob_call(long (*function)(void *argument), void *argument)
 	int error = ob_enter();
 
 	return error ? error : ob_leave(function(argument));
+}
+
+/* In transit, with the word `entering` set. */
+static int ob_claim_counted(u32 number)
+{
+	int error;
+
+	ob_thread_take();
+	if (current)
+		return -EBUSY;
+	ob_this_thread->irqs_off = 1;
+	barrier();
+	error = ob_claim(number);
+	barrier();
+	ob_this_thread->irqs_off = 0;
+	return error;
+}
+
+int ob_kernel_process_claim(uint32_t number)
+{
+	int error = ob_transit_begin();
+
+	if (error)
+		return error;
+	if (ob_is_interrupted()) {
+		ob_transit_end();
+		return -EDEADLK;
+	}
+	ob_this_thread->entering = READ_ONCE(ob_boot);
+	barrier();
+	error = number ? ob_claim_counted(number) : -ESRCH;
+	barrier();
+	ob_this_thread->entering = 0;
+	ob_transit_end();
+	return error;
+}
+
+int ob_kernel_process_leave(void)
+{
+	int error = 0;
+
+	if (ob_thread_is_known() && current)
+		error = ob_enter();
+	if (!error && ob_thread_is_known() && current)
+		ob_task_exit();
+	if (error && error != -ESRCH)
+		return error;
+	if (ob_thread_is_known() && ob_this_thread->kind == OB_THREAD_ENDED)
+		ob_this_thread->kind = OB_THREAD_CLIENT;
+	return 0;
 }
 
 /* A host thread ends, and its task with it. */

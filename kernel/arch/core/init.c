@@ -2,16 +2,21 @@
 /*
  * Init. Linux wants to execute a program as process 1, and there is none. A binary format of ours
  * "executes" an empty file /init: so the process gets the mm and the files of a program. It makes
- * the process of the clients (leader.c), and sleeps.
+ * the process of the clients (leader.c), and later other processes (process.c), which begin with
+ * what init has: no file, the first root, all capabilities.
  */
 #include <linux/binfmts.h>
+#include <linux/completion.h>
 #include <linux/fs.h>
 #include <linux/init.h>
 #include <linux/init_syscalls.h>
 #include <linux/kdev_t.h>
+#include <linux/llist.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
+#include <linux/wait.h>
 #include <uapi/linux/mount.h>
+#include "adopt.h"
 #include "init.h"
 #include "leader.h"
 #include "machine.h"
@@ -85,19 +90,62 @@ void __init ob_device_node(const char *name, umode_t type, dev_t device)
 	init_mknod(path, type | 0600, new_encode_dev(device));
 }
 
+/* A task waits for init to make a process. */
+struct ob_birth {
+	struct llist_node node;
+	struct completion done;
+	int number;			/* of the process; or an error */
+};
+
+static LLIST_HEAD(ob_births);
+static DECLARE_WAIT_QUEUE_HEAD(ob_births_waiting);
+
 /*
- * Init, as Linux takes it to be in user mode. It ignores SIGCHLD, so its children need no reaping.
+ * Has init make a process of its own for clients (process.c). Returns its number or an error.
+ * Blocks for a moment.
  */
+int ob_init_clone(void)
+{
+	struct ob_birth birth;
+
+	init_completion(&birth.done);
+	llist_add(&birth.node, &ob_births);
+	wake_up(&ob_births_waiting);
+	wait_for_completion(&birth.done);
+	return birth.number;
+}
+
+/* Blocks until there is a birth. */
+static void ob_births_serve(void)
+{
+	struct ob_birth *birth, *next;
+
+	wait_event_idle(ob_births_waiting, !llist_empty(&ob_births));
+	llist_for_each_entry_safe(birth, next, llist_del_all(&ob_births), node) {
+		birth->number = ob_client_clone(CLONE_CLEAR_SIGHAND, SIGCHLD);
+		complete(&birth->done);
+	}
+}
+
+/* Children need no reaping. Not by SIG_IGN, which a new process would inherit. */
+static void ob_leave_children(void)
+{
+	struct k_sigaction action = {
+		.sa = { .sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT },
+	};
+
+	do_sigaction(SIGCHLD, &action, NULL);
+}
+
+/* Init, as Linux takes it to be in user mode. */
 void __noreturn ob_init_main(void)
 {
 	int pid;
 
-	kernel_sigaction(SIGCHLD, SIG_IGN);
+	ob_leave_children();
 	pid = user_mode_thread(ob_leader_main, NULL, SIGCHLD);
 	if (pid < 0)
 		panic("no process for the clients: error %d", pid);
-	for (;;) {
-		set_current_state(TASK_IDLE);
-		schedule();
-	}
+	for (;;)
+		ob_births_serve();
 }

@@ -7,6 +7,7 @@
 #include <linux/types.h>
 
 void __noreturn ob_init_main(void);
+int ob_init_clone(void);
 void ob_device_node(const char *name, umode_t type, dev_t device);
 
 #endif

@@ -74,8 +74,10 @@ static void ob_interrupt_dispatch(struct ob_vcpu *vcpu, u32 bits)
 		irq_work_run();
 	if (bits & OB_PENDING_WAKE)
 		ob_wake_evicted(vcpu);
-	if (bits & OB_PENDING_ADOPT)
+	if (bits & OB_PENDING_ADOPT) {
+		ob_claim_release();
 		ob_adoptions_wake();
+	}
 	if (bits & OB_PENDING_DEVICE)
 		ob_devices_run(vcpu);
 	if (bits & OB_PENDING_EINTR)

@@ -50,6 +50,7 @@ int ob_leader_main(void *unused)
 	sigfillset(&all);
 	set_current_blocked(&all);
 	ob_signals_ignore();
+	kernel_sigaction(SIGCHLD, SIG_IGN);
 	current->signal->flags |= SIGNAL_UNKILLABLE;
 	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
 #ifdef CONFIG_MMU

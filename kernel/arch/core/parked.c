@@ -11,7 +11,7 @@
  *
  *   reason                                  how it is seen
  *   Linux wants another task to run now     need_resched()
- *   the task has exit work (V9)             task_work_pending()
+ *   the task has exit work (V9)             ob_work_pends()
  *   its thread made no call between two     the second one finds `leaves` unchanged: at most a
  *   timer interrupts taken while parked     tick, less if other timers of Linux expire
  *   the machine halts                       OB_PENDING_EVICT
@@ -35,9 +35,9 @@
  */
 #include <linux/jiffies.h>
 #include <linux/sched.h>
-#include <linux/task_work.h>
 #include <asm/host.h>
 #include "check.h"
+#include "default_signal.h"
 #include "delay.h"
 #include "evict.h"
 #include "idle.h"
@@ -120,7 +120,7 @@ static bool ob_must_evict(struct ob_vcpu *vcpu, u32 bits, bool arriving)
 	if (arriving)
 		return made_no_call;
 	/* The thread may poll memory for the effect of this work (V9). */
-	if (task_work_pending(current))
+	if (ob_work_pends(current))
 		return true;
 	return need_resched() || made_no_call || bits & OB_PENDING_EVICT ||
 	       ob_parked_task_overstays(vcpu);

@@ -18,7 +18,15 @@ enum ob_exit {
 	OB_EXIT_GONE,
 };
 
+/* That a task ends on its way out of the kernel. */
+enum ob_ending {
+	OB_ENDING_NOT,
+	OB_ENDING_THREAD,
+	OB_ENDING_PROCESS,
+};
+
 enum ob_exit ob_signal_work(long *result);
+void ob_end_later(enum ob_ending ending, int code);
 void ob_signals_ignore(void);
 long ob_sys_rt_sigaction(int number, const struct sigaction __user *action,
 			 struct sigaction __user *before, size_t size);

@@ -158,7 +158,8 @@ bool ob_pass_to(struct ob_vcpu *vcpu, struct task_struct *next, const u32 *own)
 /*
  * The calling thread comes for its task. The task was evicted, or the baton was passed, or
  * (`switched`) this thread has made the switch itself. Afterwards the thread holds the task's vCPU.
- * Returns true if the run queue is still locked: the caller has to end the switch. Blocks.
+ * Returns true if the run queue is still locked: the caller has to end the switch. If the task is
+ * GONE (evict.c), the thread holds no vCPU, and the result is false. Blocks.
  */
 bool ob_arrive(struct task_struct *task, bool switched)
 {
@@ -166,6 +167,8 @@ bool ob_arrive(struct task_struct *task, bool switched)
 		struct ob_vcpu *vcpu = task->thread.vcpu;
 		unsigned long state = ob_arriving(task);
 
+		if (READ_ONCE(task->thread.away) & OB_AWAY_GONE)
+			return false;
 		if (READ_ONCE(task->thread.away)) {
 			switched = ob_evicted_wake_and_wait(task);
 			continue;

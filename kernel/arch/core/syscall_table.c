@@ -14,6 +14,7 @@
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
+#include "adopt.h"
 #include "component.h"
 #include "deferred.h"
 #include "direct.h"
@@ -34,8 +35,8 @@
  * The kernel can neither copy, nor replace, nor end a host thread: its task ends when the thread
  * does. The program halts the machine; calls do not.
  *
- * Dodge clone, clone3, execve, execveat, exit, exit_group, fork, vfork, reboot: refused; they are
- * not for the threads of a library.
+ * Dodge clone, clone3, execve, execveat, fork, vfork, reboot: refused; they are not for the threads
+ * of a library. process.c has what a process of its own can do instead.
  */
 static long ob_sys_refused(void)
 {
@@ -43,6 +44,25 @@ static long ob_sys_refused(void)
 		       "of a library\n",
 		       current->comm);
 	return -EOPNOTSUPP;
+}
+
+/* Dodge exit, exit_group: only for a process of its own: process.c. */
+static long ob_sys_end(enum ob_ending ending, int code)
+{
+	if (!ob_is_of_process(current))
+		return ob_sys_refused();
+	ob_end_later(ending, code);
+	return 0;
+}
+
+static long ob_sys_exit(int code)
+{
+	return ob_sys_end(OB_ENDING_THREAD, code);
+}
+
+static long ob_sys_exit_group(int code)
+{
+	return ob_sys_end(OB_ENDING_PROCESS, code);
 }
 
 SYSCALL_DEFINE6(mmap, unsigned long, address, unsigned long, length, unsigned long, protection,
@@ -72,8 +92,8 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	[__NR_clone3] = (ob_syscall_function)ob_sys_refused,
 	[__NR_execve] = (ob_syscall_function)ob_sys_refused,
 	[__NR_execveat] = (ob_syscall_function)ob_sys_refused,
-	[__NR_exit] = (ob_syscall_function)ob_sys_refused,
-	[__NR_exit_group] = (ob_syscall_function)ob_sys_refused,
+	[__NR_exit] = (ob_syscall_function)ob_sys_exit,
+	[__NR_exit_group] = (ob_syscall_function)ob_sys_exit_group,
 	[__NR_fork] = (ob_syscall_function)ob_sys_refused,
 	[__NR_futex] = (ob_syscall_function)ob_sys_futex,
 	[__NR_gettimeofday] = (ob_syscall_function)ob_sys_gettimeofday,

@@ -35,7 +35,10 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 
 	memset(thread, 0, sizeof(*thread));
 	if (args->fn == ob_client_main) {
-		ob_adoption_begin(task, args->fn_arg);
+		if (args->fn_arg)
+			ob_adoption_begin(task, args->fn_arg);
+		else
+			ob_claim_open(task);
 		return 0;
 	}
 	/* The client's host thread cannot be copied. */
@@ -53,36 +56,82 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 }
 
 /* A clone that failed half-way has a stack on which no thread ran. */
-void exit_thread(struct task_struct *task)
+static void ob_clone_failed(struct task_struct *task)
 {
-	if (task != current && task->thread.stack)
+	if (task->thread.stack)
 		ob_stack_free(task->thread.stack);
 }
 
-static void ob_exit_main(void)
+/* By Linux, for a task that ends and for a clone that failed. Halt still sees the former. */
+void exit_thread(struct task_struct *task)
 {
-	do_exit(0);
+	if (task != current) {
+		ob_clone_failed(task);
+		return;
+	}
+	if (task->thread.client && !task->thread.stack)
+		ob_transit_begin_exit();
+	if (ob_is_of_process(task))
+		ob_claim_void();
+}
+
+/* Code that a client's thread runs on another stack, since the code may end the task. */
+struct ob_apart {
+	void *context;			/* first: the thread's own stack, for thread.argument */
+	void (*function)(void *argument);
+	void *argument;
+	bool returned;
+};
+
+static void ob_apart_main(void)
+{
+	struct ob_apart *apart = current->thread.argument;
+	void *abandoned;
+
+	apart->function(apart->argument);
+	apart->returned = true;
+	ob_coroutine_switch(&abandoned, apart->context);
+}
+
+/* The final switch of the calling thread's task came back to the thread's own stack. */
+static void ob_task_ended(void)
+{
+	ob_set_task(NULL);
+	ob_give_up(ob_this_vcpu());
+	ob_this_thread->irqs_off = 0;
 }
 
 /*
- * Ends the task of the calling host thread, which gives up its vCPU for good. The task's last steps
- * run on another stack. The final switch comes back here from there.
+ * Runs a function on another stack. Returns true; or false: the function has ended the task of the
+ * calling host thread, which has given up its vCPU for good.
  */
-void ob_task_exit(void)
+bool ob_run_apart(void (*function)(void *argument), void *argument)
 {
-	void *context, *stack;
+	struct ob_apart apart = { .function = function, .argument = argument };
+	void *stack;
 
 	/* Other threads that end return theirs. */
 	while (!(stack = ob_stack_alloc()))
 		schedule_timeout_uninterruptible(1);
-	ob_transit_begin_exit();
-	current->thread.argument = &context;
-	ob_coroutine_switch(&context, ob_coroutine_prepare(stack, ob_exit_main));
-	ob_set_task(NULL);
-	ob_give_up(ob_this_vcpu());
-	ob_this_thread->irqs_off = 0;
+	current->thread.argument = &apart;
+	ob_coroutine_switch(&apart.context, ob_coroutine_prepare(stack, ob_apart_main));
+	if (!apart.returned)
+		ob_task_ended();
 	ob_stack_free(stack);
-	ob_transit_end();
+	if (!apart.returned)
+		ob_transit_end();
+	return apart.returned;
+}
+
+static void ob_exit(void *unused)
+{
+	do_exit(0);
+}
+
+/* Ends the task of the calling host thread, which gives up its vCPU for good. */
+void ob_task_exit(void)
+{
+	ob_run_apart(ob_exit, NULL);
 }
 
 unsigned long __get_wchan(struct task_struct *task)

@@ -83,7 +83,7 @@ enum ob_pending {
 	OB_PENDING_CALL = 1 << 2,	/* smp_call_function */
 	OB_PENDING_IRQ_WORK = 1 << 3,
 	OB_PENDING_WAKE = 1 << 4,	/* evicted tasks want to run again */
-	OB_PENDING_ADOPT = 1 << 5,	/* host threads want to become tasks */
+	OB_PENDING_ADOPT = 1 << 5,	/* host threads want to become tasks, or have left theirs */
 	OB_PENDING_DEVICE = 1 << 6,
 	OB_PENDING_EVICT = 1 << 7,	/* the parked task must sleep: the machine is halting */
 	OB_PENDING_STOP = 1 << 8,

@@ -14,16 +14,19 @@
  *   has no work left  loses the stack; the vCPU is parked on it again (ob_work_end())
  *
  * A thread that enters meanwhile waits until the work is done. Signals wait for the thread, on
- * which their handlers run.
+ * which their handlers run. But a signal that ends or stops a process of its own (process.c) acts
+ * at once.
  */
 #include <linux/resume_user_mode.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/task_work.h>
+#include "adopt.h"
 #include "baton.h"
 #include "check.h"
 #include "coroutine.h"
+#include "default_signal.h"
 #include "delay.h"
 #include "eintr.h"
 #include "evict.h"
@@ -51,7 +54,7 @@ static void __noreturn ob_work_leave(void)
 /* task_work_add() sends no interrupt if the flag is set already, so look again. */
 static bool ob_work_is_left(void)
 {
-	return task_work_pending(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
+	return ob_work_pends(current) || test_thread_flag(TIF_NOTIFY_RESUME) ||
 	       (test_thread_flag(TIF_NOTIFY_SIGNAL) && !ob_eintr_is_marked(current));
 }
 
@@ -63,6 +66,7 @@ static void ob_work_main(void)
 		clear_thread_flag(TIF_NOTIFY_SIGNAL);
 		resume_user_mode_work(current_pt_regs());
 		task_work_run();
+		ob_default_signals_take();
 		/* For the next call: eintr.c. */
 		if (ob_eintr_is_marked(current))
 			set_thread_flag(TIF_NOTIFY_SIGNAL);
@@ -96,7 +100,7 @@ void ob_work_begin(struct task_struct *task)
  */
 void ob_work_note(struct ob_vcpu *vcpu, struct task_struct *task)
 {
-	if (task_work_pending(task))
+	if (ob_work_pends(task))
 		__atomic_fetch_or(&vcpu->pending, OB_PENDING_EXIT, __ATOMIC_SEQ_CST);
 }
 
@@ -153,4 +157,26 @@ int __wrap_task_work_add(struct task_struct *task, struct callback_head *work,
 	else if (!error && notify == TWA_SIGNAL && ob_eintr_is_marked(task))
 		kick_process(task);
 	return error;
+}
+
+int __real_wake_up_state(struct task_struct *task, unsigned int state);
+int __wrap_wake_up_state(struct task_struct *task, unsigned int state);
+
+/*
+ * Linux's way to tell a task of a signal. The barriers are as for task_work_add().
+ *
+ * Dodge wake_up_state: a task of a process of its own that is evicted wakes for a signal, which may
+ * end it.
+ */
+int __wrap_wake_up_state(struct task_struct *task, unsigned int state)
+{
+	int woken = __real_wake_up_state(task, state);
+	struct ob_vcpu *asked = NULL;
+
+	if (!woken && state & TASK_INTERRUPTIBLE && ob_is_of_process(task) &&
+	    READ_ONCE(task->thread.away) == OB_AWAY_OUT)
+		asked = ob_wake_list_add(task);
+	if (asked)
+		ob_send(asked, OB_PENDING_WAKE);
+	return woken;
 }

@@ -176,9 +176,57 @@ int ob_interrupt(int thread);
  * NFS and SMB, and for pages of a disk. The thread goes on. Only the call under way, or the next
  * one, ends in such a wait. So repeat this, every 50 ms for instance, until the call has returned:
  * the client of 9p first asks its server to drop the request, and waits for that until the second
- * time. Nothing ends a wait in the middle of a change to a disk.
+ * time. Nothing ends a wait in the middle of a change to a disk. For a thread of a process of its
+ * own (see below) it is ob_interrupt(): a signal can kill that process.
  */
 int ob_abort_call(int thread);
+
+/*
+ * Processes of their own, for threads that act for others: a server's for its clients. All threads
+ * that simply call are threads of one process. A process of its own has its own descriptors, root,
+ * credentials, signals and children, and ends alone. kill, wait4, exit and exit_group act on it as
+ * in Linux, also while its threads are out in the program's code. It can map no memory (ENOMEM).
+ *
+ * Its tasks are made first. A thread that has made no call yet, or has left, then claims one by its
+ * number, and is its thread until one of the two ends. When the task has ended, calls of its thread
+ * fail with -ESRCH, until the thread claims another task or leaves. exit and exit_group return 0.
+ * All calls return -ENODEV if no kernel runs.
+ */
+
+/*
+ * Makes a process with one task: no descriptors, the first root, all capabilities. Its parent is
+ * process 1, which reaps it. Returns its number (> 0), or -EAGAIN, -ENOMEM, -ENOSYS (a kernel
+ * without an MMU). Blocks for a moment.
+ */
+int ob_process_new(void);
+
+/*
+ * By a thread of a process of its own: copies the calling task as clone(2) does. `flags`: the
+ * signal for the parent when the copy ends, as SIGCHLD, with any of CLONE_VM, FS, FILES, SIGHAND,
+ * THREAD, SYSVSEM, PARENT, IO and NEW*; SIGCHLD alone is fork(2). Returns the copy's number as the
+ * caller sees it. `number` (may be NULL) receives the one for ob_process_claim, which differs in
+ * another PID namespace. -EOPNOTSUPP: the caller is an ordinary client; -EINVAL, or Linux's error.
+ */
+int ob_process_clone(unsigned long flags, int *number);
+
+/*
+ * The calling thread becomes that task's. Returns 0; -EBUSY (the thread has a task: see
+ * ob_process_leave), -ESRCH (no such task waits for a thread).
+ */
+int ob_process_claim(int number);
+
+/*
+ * By a thread of a process of its own: what execve(2) does, without a program. Descriptors with
+ * FD_CLOEXEC close, handlers are reset, its other threads end, it is called `name`. Returns 0,
+ * -EOPNOTSUPP or Linux's error.
+ */
+int ob_process_exec(const char *name);
+
+/*
+ * Ends the calling thread's task. Its next call makes it an ordinary client. Returns 0; -EDEADLK in
+ * a signal handler that has interrupted a call.
+ */
+int ob_process_leave(void);
 
 #define OB_DISK_READ_ONLY 1u	/* the bytes of the file never change */
 #define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user, such as QEMU */
@@ -352,6 +400,11 @@ int ob_halt_on(struct ob_instance *instance);
 long ob_syscall_on(struct ob_instance *instance, long number, ...);
 int ob_interrupt_on(struct ob_instance *instance, int thread);
 int ob_abort_call_on(struct ob_instance *instance, int thread);
+int ob_process_new_on(struct ob_instance *instance);
+int ob_process_clone_on(struct ob_instance *instance, unsigned long flags, int *number);
+int ob_process_claim_on(struct ob_instance *instance, int number);
+int ob_process_exec_on(struct ob_instance *instance, const char *name);
+int ob_process_leave_on(struct ob_instance *instance);
 int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
 		   char name[32]);
 int ob_disk_remove_on(struct ob_instance *instance, int disk);

@@ -19,6 +19,12 @@ struct thread_struct {
 	int (*function)(void *);	/* of a new coroutine */
 	void *argument;			/* of it; of a client that ends: its thread's own context */
 	struct ob_adoption *adoption;	/* the host thread that waits to become this task */
+	struct task_struct *gone_next;	/* in the list of tasks that threads have left: adopt.c */
+	u32 claim;			/* enum ob_claim: core/adopt.h */
+	u32 ending;			/* enum ob_ending: core/signal.h */
+	int exit_code;			/* of a task that is `ending` */
+	bool signals_wait;		/* for its thread: core/default_signal.c */
+	bool client;			/* it is bound to a host thread, or will be */
 	u32 baton;			/* on which the host thread waits: core/baton.h */
 	u32 away;			/* enum ob_away: core/evict.c (V8) */
 	u32 interrupted;		/* its next blocking call fails with EINTR: core/eintr.c */
@@ -38,7 +44,9 @@ struct thread_struct {
 #define TASK_UNMAPPED_BASE (ob_layout.client)
 /* On a host that cannot map, init's stack is only in the page tables. */
 #define STACK_TOP (ob_layout.client_end ?: TASK_SIZE)
-#define arch_get_mmap_end(address, length, flags) (ob_layout.client_end - (16UL << 20))
+/* The host shows the window of one process only: others get no mapping (ENOMEM). */
+#define arch_get_mmap_end(address, length, flags) \
+	(current->mm->context.space ? ob_layout.client_end - (16UL << 20) : mmap_min_addr)
 #define arch_get_mmap_base(address, base) (base)
 #else
 #define TASK_UNMAPPED_BASE 0

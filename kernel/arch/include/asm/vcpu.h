@@ -23,6 +23,7 @@ enum ob_thread_kind {
 	OB_THREAD_CLIENT,	/* a thread of the program: runs its own task */
 	OB_THREAD_CARRIER,	/* runs the coroutines of one vCPU */
 	OB_THREAD_SERVICE,	/* timer of one vCPU, takes its interrupts */
+	OB_THREAD_ENDED,	/* had a task of a process of its own, which has ended: adopt.c */
 };
 
 /* A thread that runs as another task for a while: core/idle.c, core/switch.c, core/parked.c. */
