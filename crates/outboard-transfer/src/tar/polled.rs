@@ -3,7 +3,7 @@
 //! the host it polls, and never blocks in read(2). With a program's own stream it ends after the
 //! read that it is in.
 
-use outboard::Fd;
+use outboard::{stopped, Fd};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -39,7 +39,8 @@ pub struct Unpolled<R> {
 
 impl<R: Read> Read for Unpolled<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.gone.is_set() {
+        // A cancel comes before the reader finds out, and no read may begin after it.
+        if self.gone.is_set() || stopped().is_some() {
             return Err(nobody_reads());
         }
         self.reader.read(buffer)
