@@ -156,7 +156,9 @@ fn bytes_survive_interfaces_that_go_down_and_come_up() -> io::Result<()> {
                 net.set_down("eth0")?;
                 thread::sleep(PAUSE / 4);
                 net.set_up("eth0")?;
-                thread::sleep(PAUSE * 5);
+                // Long enough for a packet that TCP repeats, 0.2 s later: each one that is lost
+                // doubles that time, up to two minutes.
+                thread::sleep(PAUSE * 25);
             }
             Ok(())
         })?;
