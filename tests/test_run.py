@@ -440,7 +440,7 @@ def test_a_long_run_is_recorded(repository):
     for good, result in (False, "FAILED"), (True, "passed"):
         repository.run("--long", good=good)
         recorded = rows(page)
-        assert list(recorded)[-3:] == [checks, "pytest", "fuzz"], recorded
+        assert list(recorded)[-4:] == [checks, "packages", "pytest", "fuzz"], recorded
         assert recorded["fuzz"][0] == "passed"
         assert recorded[checks][0].startswith("passed: 1 passed in ")
         assert recorded["pytest"][0].startswith(f"{result}: "), recorded

@@ -28,7 +28,7 @@ gdb.execute("break call")
 gdb.execute("run")
 gdb.execute("break *ob_stack_free")
 gdb.execute("continue")
-while not is_called_by("ob_task_exit"):
+while not is_called_by("ob_run_apart"):
     gdb.execute("continue")
 block = number("$fs_base") + number("*(unsigned long *)&ob_thread_block_offset") & (1 << 64) - 1
 vcpu = number(f"*(unsigned long *){block + VCPU_AT}")
