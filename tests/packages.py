@@ -19,7 +19,7 @@ import sys
 from typing import Any
 
 Package = dict[str, Any]
-# What crates.io takes at most of each.
+# The most of each that a registry of crates takes.
 MOST_WORDS = 5
 
 
@@ -40,7 +40,7 @@ def packages() -> dict[str, Package]:
 
 
 def missing(package: Package) -> list[str]:
-    """What a crate lacks for others."""
+    """The things that a crate lacks for others."""
     directory = os.path.dirname(package["manifest_path"])
     lacks = [f"no {member} in its Cargo.toml" for member in ("description", "license", "readme")
              if not package[member]]

@@ -25,7 +25,7 @@
 
 #define THREAD (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
 
-/* What the kernel's sigaction has. */
+/* The kernel's sigaction. */
 struct kernel_action {
 	void (*handler)(int number);
 	unsigned long flags;

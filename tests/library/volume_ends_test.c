@@ -61,7 +61,7 @@ static void test_limits(struct ob_volume *volume, const char *directory)
 	BAD(ob_volume_open(in(directory, "image"), &options, &second), OB_VOLUME_INTERRUPTED);
 	BAD(ob_volume_copy_in(in(directory, "large"), volume, "/large", NULL, NULL),
 	    OB_VOLUME_INTERRUPTED);
-	/* What is open can be closed. */
+	/* The canceller stops no close. */
 	GOOD(ob_volume_file_close(file));
 	/* A new limit takes the place of the old one. */
 	GOOD(ob_volume_cancel_new(&other));

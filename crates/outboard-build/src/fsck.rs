@@ -71,7 +71,7 @@ pub struct CheckedVolume {
     pub kind: &'static str,
     /// The name of the tool.
     pub checker: &'static str,
-    /// What it found.
+    /// The findings of the tool.
     pub outcome: CheckOutcome,
     /// The same as fsck(8) says it: the bits of its exit code.
     pub code: u8,

@@ -442,7 +442,7 @@ fn standard_input(input: &[u8]) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// What an interrupt does to a running tool.
+/// The action of an interrupt on a running tool.
 struct ToolInterrupt {
     name: &'static str,
     in_place: bool,

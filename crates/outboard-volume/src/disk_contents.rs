@@ -167,7 +167,7 @@ pub(crate) fn list(session: &mut Session, name: &ImageName) -> Result<Vec<Volume
     }
     for volume in session.without_others(|session| session.volumes(name))? {
         let listed = selectors_of(&volume.name);
-        // What a key has opened has the name of the partition that it is in.
+        // A volume that a key has opened has the name of the partition that it is in.
         let is_shut = volume.locked || volume.problem.is_some();
         let known = entries.iter_mut().find(|entry| entry.name == listed);
         match known.filter(|_| is_shut && volume.probe.is_none()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a disk of a library and its open volumes have in common: one session, and so one kernel.
+//! The state that a disk of a library and its open volumes share: one session, and so one kernel.
 //!
 //! | call | uses |
 //! |---|---|

@@ -308,7 +308,7 @@ fn a_writer_excludes_others_of_its_bytes() -> Result {
     for volume in [one, two, root, home] {
         volume.close()?;
     }
-    // What was excluded can be opened now.
+    // Once the writer is closed, the others can be opened.
     let volumes = VOLUMES.map(|(name, _)| disk.volume_writable(name));
     for (volume, (_, contents)) in volumes.into_iter().zip(VOLUMES) {
         let volume = volume?;

@@ -42,7 +42,7 @@ const RUST_PANIC: i32 = 101;
 
 type StopCheck = Box<dyn Fn() -> bool + Send>;
 
-/// What a wait for the worker does when this process is asked to stop.
+/// The action of a wait for the worker when this process is asked to stop.
 pub enum OnStop {
     /// It goes on.
     Ignore,
@@ -71,7 +71,7 @@ pub struct CopyOptions {
     pub umask: Option<u32>,
     /// The copy's descriptors.
     pub descriptors: Descriptors,
-    /// What happens when this process is asked to stop.
+    /// The action when this process is asked to stop.
     pub on_stop: OnStop,
     /// Most bytes of a message.
     pub longest: usize,
@@ -88,7 +88,7 @@ impl Default for CopyOptions {
     }
 }
 
-/// What a copy sends when it ends.
+/// The last message of a copy.
 #[derive(Serialize, Deserialize)]
 struct Answer<T> {
     result: Result<T, Error>,

@@ -60,7 +60,7 @@ static void ob_eintr_one(u32 entry)
 	if (task && task->thread.client) {
 		atomic_or(OB_EINTR_MARKED, ob_eintr_word(task));
 		ob_delay_point();
-		/* Who acts for a process of its own can kill it. */
+		/* A process of its own can be killed by its server instead. */
 		if (entry & OB_EINTR_ABORT && !ob_is_of_process(task))
 			ob_eintr_kill(task);
 		set_notify_signal(task);

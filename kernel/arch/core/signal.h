@@ -18,7 +18,7 @@ enum ob_exit {
 	OB_EXIT_GONE,
 };
 
-/* That a task ends on its way out of the kernel. */
+/* How a task ends on its way out of the kernel. */
 enum ob_ending {
 	OB_ENDING_NOT,
 	OB_ENDING_THREAD,

@@ -34,7 +34,7 @@ pub(super) struct Making<'a> {
     shown: String,
     /// The descriptor of the image that the new one replaces.
     pub(super) replaced: Option<RawFd>,
-    /// What the tool printed on standard error in its last run.
+    /// The text that the tool printed on standard error in its last run.
     remarks: RefCell<Vec<String>>,
 }
 

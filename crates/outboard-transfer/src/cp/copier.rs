@@ -18,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where an error happened.
+/// The place of an error.
 pub enum CopyFailure {
     Reading(io::Error),
     Writing(io::Error),

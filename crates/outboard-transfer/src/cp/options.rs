@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a copy is asked for, and how it ends.
+//! The options of a copy, and its result.
 
 use super::changes::Changes;
 use crate::exclusion::Exclusion;

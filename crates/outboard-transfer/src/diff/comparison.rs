@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
 
-/// What is compared, besides names, types and contents.
+/// The attributes that a comparison looks at, besides names, types and contents.
 #[derive(Clone, Debug, Default)]
 pub struct DiffOptions {
     pub modes: bool,

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where bytes come from or go to.
+/// A source or destination of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// A partition or another volume of an image.

@@ -107,7 +107,7 @@ impl Machine {
         self.kernel.take()
     }
 
-    /// What a crash of the kernel means for the images in use.
+    /// The consequence of a crash of the kernel for the images in use.
     pub(super) fn advice(&self) -> &Advice {
         &self.advice
     }

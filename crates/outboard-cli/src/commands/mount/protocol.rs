@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Most bytes of a message.
 pub const LONGEST: usize = 64;
 
-/// What the server has done.
+/// A step of the server.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServerStep {
     /// All files of the host are open.
