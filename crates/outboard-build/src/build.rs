@@ -107,19 +107,7 @@ fn new_report() -> Report {
 struct Collected(Notes);
 
 impl Progress for Collected {
-    fn expect(&self, _total: u64) {}
-
-    fn is_shown(&self) -> bool {
-        false
-    }
-
-    fn reach(&self, _position: u64) {}
-
-    fn show(&self, _files: u64, _bytes: u64) {}
-
     fn suspend(&self, write: &mut dyn FnMut()) {
         self.0.collect(write);
     }
-
-    fn finish(&self) {}
 }

@@ -68,20 +68,22 @@ struct Tally {
     examples: Vec<String>,
 }
 
-/// Shows the user how far a copy is.
+/// Shows the user how far a copy is. By itself it shows nothing.
 pub trait Progress: Send + Sync {
     /// Sets the total.
-    fn expect(&self, total: u64);
+    fn expect(&self, _total: u64) {}
     /// Whether the progress is shown on a terminal.
-    fn is_shown(&self) -> bool;
+    fn is_shown(&self) -> bool {
+        false
+    }
     /// Says how much of the whole is done.
-    fn reach(&self, position: u64);
+    fn reach(&self, _position: u64) {}
     /// Sets the number of files and bytes copied so far. Called for each file.
-    fn show(&self, files: u64, bytes: u64);
+    fn show(&self, _files: u64, _bytes: u64) {}
     /// Runs something that writes to the terminal.
     fn suspend(&self, write: &mut dyn FnMut());
     /// Ends the display.
-    fn finish(&self);
+    fn finish(&self) {}
 }
 
 /// Prints the names of files and of their copies.
@@ -96,16 +98,9 @@ pub trait NamePrinter: Sync {
 struct Silent;
 
 impl Progress for Silent {
-    fn expect(&self, _total: u64) {}
-    fn is_shown(&self) -> bool {
-        false
-    }
-    fn reach(&self, _position: u64) {}
-    fn show(&self, _files: u64, _bytes: u64) {}
     fn suspend(&self, write: &mut dyn FnMut()) {
         write();
     }
-    fn finish(&self) {}
 }
 
 /// The failures, losses and progress of a copy.

@@ -404,8 +404,6 @@ impl Progress for Watcher {
         self.function.is_some()
     }
 
-    fn reach(&self, _position: u64) {}
-
     fn show(&self, files: u64, bytes: u64) {
         let Some(function) = &self.function else {
             return;
@@ -424,6 +422,4 @@ impl Progress for Watcher {
     fn suspend(&self, write: &mut dyn FnMut()) {
         self.notes.collect(write);
     }
-
-    fn finish(&self) {}
 }
