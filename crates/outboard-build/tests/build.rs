@@ -47,8 +47,8 @@ fn disk(image: &Path, tree: &Path) -> DiskPlan {
     }
 }
 
-/// One test at a time: a tool that another thread starts holds a copy of each lock of an image until
-/// it runs, and the image counts as locked for that long.
+/// One test at a time: a tool that another thread starts holds a copy of each lock of an image
+/// until it runs, and the image counts as locked for that long.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
