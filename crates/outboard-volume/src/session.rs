@@ -26,16 +26,12 @@ mod layered;
 mod machine;
 mod mounted;
 mod mounts;
-mod network;
 mod open_disk;
 mod open_stack;
 mod problems;
-mod relay;
-mod remote;
-mod server_state;
+mod servers;
 mod slots;
 mod used;
-mod watch;
 mod whole;
 
 pub use apart::{apart, apart_without, start_apart};

@@ -2,7 +2,7 @@
 //! The part of a session that owns what it has from the host: images held open, keys, the network,
 //! the sandbox.
 
-use super::network::Network;
+use super::servers::Network;
 use super::used;
 use crate::destination::{Use, UsedFiles};
 use crate::held::{HeldImage, HeldImages};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A mount of a session, and what it is of.
 
-use super::server_state::ServerState;
+use super::servers::ServerState;
 use outboard::Mount;
 use outboard_error::Failure;
 use std::sync::Arc;

@@ -4,16 +4,13 @@
 use super::machine::messages_since;
 use super::mounted::MountedDevice;
 use super::open_disk::OpenDisk;
-use super::watch::late;
 use super::whole::Session;
-use crate::containers::Content;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
 use outboard::{HostTree, Level, Space};
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
-use outboard_sandbox::interrupt::Interrupt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,9 +18,6 @@ use std::path::Path;
 /// The kernel's log message (block/blk-mq.c) about a disk without room on the host, before the
 /// disk's name.
 const NO_ROOM: &str = "critical space allocation error, dev ";
-/// The kernel's message (drivers/block/nbd.c) about a request that was not answered in time, behind
-/// the disk's name.
-const NBD_LATE: &str = ": Connection timed out";
 /// The message of nilfs2 (fs/nilfs2/recovery.c) about a log that it leaves out, behind the disk's
 /// name: it mounts an older checkpoint.
 const LEFT_OUT: &str = "): invalid segment: ";
@@ -101,33 +95,6 @@ impl Session {
         if !self.older.contains(&index) {
             self.older.push(index);
             report(failure);
-        }
-    }
-
-    /// Reports servers that have not answered in time: the errors of files only say that reading or
-    /// writing failed.
-    pub(super) fn report_silent_servers(&self) {
-        // After a signal, a server has less time.
-        let is_stopped = Interrupt::if_polled().asked();
-        let Some(network) = self.host.network().filter(|_| !is_stopped) else {
-            return;
-        };
-        let lines = self
-            .machine
-            .log()
-            .since(self.machine.booted(), Level::Notice);
-        let mounts = self.slots.mounts().filter(|mounted| {
-            let mut server = mounted.server.iter();
-            server.any(|server| server.was_late(&lines))
-        });
-        let disks = self.slots.disks().filter(|open| {
-            let message = format!("{}{}", open.disk.name(), NBD_LATE);
-            matches!(&*open.image.content, Content::Device(_))
-                && lines.iter().any(|line| line.contains(&message))
-        });
-        let names = mounts.map(|mounted| mounted.name.clone());
-        for name in names.chain(disks.map(|open| open.image.shown().to_owned())) {
-            report(late(&name, network.limit()));
         }
     }
 

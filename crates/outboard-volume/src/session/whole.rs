@@ -4,7 +4,7 @@
 use super::host_part::{HostPart, ProcessState};
 use super::machine::{BootRequest, Machine};
 use super::mounted::Style;
-use super::network::Network;
+use super::servers::Network;
 use super::slots::Slots;
 use crate::destination::UsedFiles;
 use crate::layers::keys::Keys;

@@ -47,7 +47,7 @@ const PATIENCE_OF_MOUNT: Duration = Duration::from_secs(60);
 
 /// Whether the server of a mount answers in time.
 #[derive(Debug, Default)]
-pub(super) struct Lateness {
+pub(in crate::session) struct Lateness {
     is_late: AtomicBool,
     was_late: AtomicBool,
 }

@@ -6,7 +6,7 @@ use super::watch::Lateness;
 use std::sync::Arc;
 
 /// How a session learns that the server of a mount did not answer in time.
-pub(super) enum ServerState {
+pub(in crate::session) enum ServerState {
     Relayed(Relay),
     /// The kernel's message says so, or the watch, if there is one.
     Logged(String, Option<Arc<Lateness>>),
@@ -14,7 +14,7 @@ pub(super) enum ServerState {
 
 impl ServerState {
     /// Whether it owes an answer for too long now.
-    pub(super) fn is_late(&self) -> bool {
+    pub(in crate::session) fn is_late(&self) -> bool {
         match self {
             Self::Relayed(relay) => relay.is_late(),
             Self::Logged(_, watched) => watched.as_ref().is_some_and(|late| late.is_late()),
@@ -22,7 +22,7 @@ impl ServerState {
     }
 
     /// Whether it did at any time. `lines`: the kernel's log.
-    pub(super) fn was_late(&self, lines: &[String]) -> bool {
+    pub(in crate::session) fn was_late(&self, lines: &[String]) -> bool {
         match self {
             Self::Relayed(relay) => relay.is_late(),
             Self::Logged(message, watched) => {

@@ -152,7 +152,7 @@ fn read(mut from: impl Read, buffer: &mut [u8]) -> io::Result<Option<usize>> {
 }
 
 /// Ends with its connection.
-pub(super) struct Relay {
+pub(in crate::session) struct Relay {
     ends: Arc<Ends>,
     threads: Vec<JoinHandle<()>>,
 }

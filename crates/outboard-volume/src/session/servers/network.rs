@@ -57,7 +57,7 @@ impl Way {
 }
 
 /// The network of a session.
-pub(super) struct Network {
+pub(in crate::session) struct Network {
     description: String,
     way: Way,
     limit: Duration,
@@ -123,7 +123,10 @@ fn look_up(host: &str) -> Result<IpAddr> {
 impl Network {
     /// The network that these images need; `None`: none of them has a server. The process has one
     /// thread.
-    pub(super) fn prepare(options: &Options, images: &[(PathBuf, bool)]) -> Option<Self> {
+    pub(in crate::session) fn prepare(
+        options: &Options,
+        images: &[(PathBuf, bool)],
+    ) -> Option<Self> {
         let parse = |(file, _): &(PathBuf, bool)| Remote::of(file);
         // The command that uses a wrong name reports it.
         let remotes: Vec<Remote> = images
@@ -168,7 +171,7 @@ impl Network {
     }
 
     /// An error if the sandbox forbids the interface. Its own error would blame the host.
-    pub(super) fn check_sandbox(&self) -> Result<()> {
+    pub(in crate::session) fn check_sandbox(&self) -> Result<()> {
         match forbidden(&self.description) {
             Some(part) => {
                 let (kind, other) = (ErrorKind::Other, Hint::PermittedInterface);
@@ -184,7 +187,7 @@ impl Network {
     }
 
     /// An error if a capture would overwrite a disk image, or a file of this command.
-    pub(super) fn check_capture(&self, used: &UsedFiles) -> Result<()> {
+    pub(in crate::session) fn check_capture(&self, used: &UsedFiles) -> Result<()> {
         let words = words_of(&self.description);
         let path = words.iter().find_map(|word| word.strip_prefix("pcap="));
         path.map_or(Ok(()), |path| {
@@ -194,7 +197,7 @@ impl Network {
     }
 
     /// The needs of a session on the host's network.
-    pub(super) fn access(&self, images: &[(PathBuf, bool)]) -> NetworkAccess {
+    pub(in crate::session) fn access(&self, images: &[(PathBuf, bool)]) -> NetworkAccess {
         let remotes = images.iter().filter_map(|(file, _)| Remote::of(file));
         let remotes: Vec<Remote> = remotes.filter_map(Result::ok).collect();
         // A name has several ports if NFS 3 may be used.
@@ -207,12 +210,12 @@ impl Network {
     }
 
     /// Does the interface need a kernel whose memory other processes may map?
-    pub(super) fn needs_shared_memory(&self) -> bool {
+    pub(in crate::session) fn needs_shared_memory(&self) -> bool {
         outboard::needs_shared_memory(&self.description)
     }
 
     /// Adds the interface to the kernel that was booted.
-    pub(super) fn start(&mut self, kernel: &Kernel) -> Result<()> {
+    pub(in crate::session) fn start(&mut self, kernel: &Kernel) -> Result<()> {
         let failed = |error| Error::failed("cannot connect the kernel to the network", &error);
         let interface = kernel.add_interface(&self.description).map_err(failed)?;
         kernel
@@ -240,7 +243,7 @@ impl Network {
     }
 
     /// From now on calls wait for servers only while `is_waiting` returns true.
-    pub(super) fn watch_while(&self, is_waiting: IsWaiting) {
+    pub(in crate::session) fn watch_while(&self, is_waiting: IsWaiting) {
         if let Some(watch) = &self.watch {
             watch.watch_while(is_waiting);
         }
@@ -255,12 +258,12 @@ impl Network {
     }
 
     /// Ends the thread that looks after the servers: the kernel is about to halt.
-    pub(super) fn end_watch(&mut self) {
+    pub(in crate::session) fn end_watch(&mut self) {
         self.watch = None;
     }
 
     /// The session begins to write the rest to the servers.
-    pub(super) fn finish(&self) {
+    pub(in crate::session) fn finish(&self) {
         if let Some(watch) = &self.watch {
             watch.finish();
         }

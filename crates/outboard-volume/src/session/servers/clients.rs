@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! File systems and disks that servers have: mounts of NFS, SMB and 9p, connections of NBD.
 
-use super::mounted::{MountSource, MountedDevice};
 use super::network::Network;
-use super::open_disk::OpenDisk;
 use super::relay::Relay;
-use super::server_state::ServerState;
-use super::whole::Session;
+use super::state::ServerState;
 use crate::address::ImageName;
 use crate::containers::Content;
 use crate::image::Image;
 use crate::remote::{Protocol, Remote};
+use crate::session::mounted::{MountSource, MountedDevice};
+use crate::session::open_disk::OpenDisk;
+use crate::session::whole::Session;
 use outboard::net::EventSource;
 use outboard::{Kernel, Mount, Secret};
 use outboard_error::{Error, ErrorKind, Failure, Hint, Result};
@@ -257,7 +257,7 @@ impl Session {
     }
 
     /// Mounts what a server has, unless it is mounted.
-    pub(super) fn mount_remote(
+    pub(in crate::session) fn mount_remote(
         &mut self,
         name: &ImageName,
         remote: &Remote,
@@ -425,7 +425,7 @@ impl Session {
     }
 
     /// The disk of an NBD server; connects unless it is connected.
-    pub(super) fn remote_disk(
+    pub(in crate::session) fn remote_disk(
         &mut self,
         file: &Path,
         remote: &Remote,
@@ -479,7 +479,7 @@ impl Session {
     }
 
     /// The image of a disk that [`Session::connect`] has connected.
-    pub(super) fn remote_image(&self, file: &Path) -> Result<Image> {
+    pub(in crate::session) fn remote_image(&self, file: &Path) -> Result<Image> {
         let shown = outboard_error::format::escaped(file.as_os_str().as_encoded_bytes());
         let missing = || {
             let text = format!("{shown}: this command works on files of the host only");
