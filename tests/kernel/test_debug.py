@@ -20,6 +20,7 @@ RACES = [
     *((capi, "threads_test", (vcpus, 2000)) for vcpus in (1, 2, 16)),
     (capi, "interrupt_test", ()),
     (capi, "process_test", ("4",)),
+    (capi, "process_bounds_test", ("4",)),
     (capi, "kernel_signals_test", ()),
     (capi, "exit_race_test", ()),
     (capi, "lockdep_test", ()),

@@ -21,101 +21,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "actor.h"
 #include "client.h"
 
 #define THREAD (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
-
-/* The kernel's sigaction. */
-struct kernel_action {
-	void (*handler)(int number);
-	unsigned long flags;
-	void (*restorer)(void);
-	uint64_t mask;
-};
-
-/* A thread that claims a task and runs a function as that. */
-struct actor {
-	int task;			/* number */
-	void (*act)(struct actor *actor);
-	int fd;				/* for the function */
-	pthread_t thread;
-	sem_t claimed, go;
-	atomic_int value;
-};
-
-static void *act(void *argument)
-{
-	struct actor *actor = argument;
-
-	CHECK_EQUAL(ob_process_claim(actor->task), 0);
-	CHECK_EQUAL(OK(ob_sys_gettid()), actor->task);
-	sem_post(&actor->claimed);
-	actor->act(actor);
-	return NULL;
-}
-
-static void begin(struct actor *actor, int task, void (*function)(struct actor *actor), int fd)
-{
-	*actor = (struct actor){ .task = task, .act = function, .fd = fd };
-	sem_init(&actor->claimed, 0, 0);
-	sem_init(&actor->go, 0, 0);
-	CHECK(!pthread_create(&actor->thread, NULL, act, actor));
-	CHECK(!sem_wait(&actor->claimed));
-}
-
-static void end(struct actor *actor)
-{
-	CHECK(!pthread_join(actor->thread, NULL));
-}
-
-static int new_process(void)
-{
-	int number = ob_process_new();
-
-	CHECK(number > 1);
-	return number;
-}
-
-static int fork_child(void)
-{
-	int number, pid = ob_process_clone(SIGCHLD, &number);
-
-	CHECK(pid > 1 && number == pid);
-	return number;
-}
-
-/* The calling thread becomes that of a new process, until ob_process_leave. */
-static void become_process(void)
-{
-	int task = new_process();
-
-	CHECK_EQUAL(ob_process_leave(), 0);
-	CHECK_EQUAL(ob_process_claim(task), 0);
-}
-
-static int wait_for(int pid, int flags)
-{
-	int status = 0;
-
-	CHECK_EQUAL(OK(ob_sys_wait4(pid, &status, flags, NULL)), pid);
-	return status;
-}
-
-static void set_handler(int number, void (*handler)(int))
-{
-	struct kernel_action action = { .handler = handler };
-
-	OK(ob_sys_rt_sigaction(number, (void *)&action, NULL, 8));
-}
-
-/* The thread has lost its task: it cannot act among the local clients by chance. */
-static void check_ended(void)
-{
-	CHECK(ob_sys_getpid() == -1 && errno == ESRCH);
-	CHECK(ob_sys_access("/", F_OK) == -1 && errno == ESRCH);
-	CHECK_EQUAL(ob_process_leave(), 0);
-	CHECK(OK(ob_sys_getpid()) > 0);
-}
 
 /* ---- what it has to itself ---- */
 
@@ -139,15 +48,6 @@ static void use_own(struct actor *actor)
 	/* An ordinary client again. */
 	CHECK(OK(ob_sys_getuid()) == 0 && OK(ob_sys_fcntl(actor->fd, F_GETFD, 0)) == 0);
 	OK(ob_sys_access("/own", F_OK));
-}
-
-static void wait_until_gone(int task)
-{
-	for (int i = 0; ob_sys_kill(task, 0) != -1; i++) {
-		CHECK(i < 10000);
-		usleep(1000);
-	}
-	CHECK_EQUAL(errno, ESRCH);
 }
 
 static void test_own(void)

@@ -417,6 +417,7 @@ def test_interrupt(work):
 @pytest.mark.parametrize("vcpus", ["1", "2", "16"])
 def test_processes(work, vcpus):
     run_library_program(work, "process_test", vcpus)
+    run_library_program(work, "process_bounds_test", vcpus)
 
 
 def test_kernel_signals(work):

@@ -117,9 +117,10 @@ void machine_restart(char *command)
 	panic("restart from inside");
 }
 
+/* Linux's own requests. Host threads have no registers to show, and are not run step by step. */
 long arch_ptrace(struct task_struct *child, long request, unsigned long address, unsigned long data)
 {
-	return -EIO;
+	return ptrace_request(child, request, address, data);
 }
 
 void ptrace_disable(struct task_struct *child)
