@@ -367,17 +367,19 @@ static void be_traced(struct actor *actor)
 	check_ended();
 }
 
-/* A tracer sees signals and takes them away. A host thread has no registers that it could see. */
+/* A tracer sees signals and takes them away. The registers and memory are the host's. */
 static void test_tracer(void)
 {
 	struct actor traced;
-	long registers[32];
+	long seen[32];
 
 	become_process();
 	begin(&traced, fork_child(), be_traced, -1);
 	CHECK_EQUAL(stopped_by(traced.task), SIGUSR1);
-	CHECK(ob_sys_ptrace(PTRACE_GETREGS, traced.task, 0, (unsigned long)registers) == -1 &&
+	CHECK(ob_sys_ptrace(PTRACE_GETREGS, traced.task, 0, (unsigned long)seen) == -1 &&
 	      errno == EIO);
+	CHECK(ob_sys_ptrace(PTRACE_PEEKDATA, traced.task, (unsigned long)&traced.task & ~7UL,
+			    (unsigned long)seen) == -1 && errno == EIO);
 	OK(ob_sys_ptrace(PTRACE_CONT, traced.task, 0, 0));
 	CHECK_EQUAL(wait_for(traced.task, 0), 4 << 8);
 	end(&traced);
