@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Copies of this process. It has one thread, as the caller of [`WorkerProcess::copy`] must: so
-//! these tests run one after the other, without the usual harness.
+//! these tests run one after the other, without the usual harness. A process before them ends them
+//! if one hangs: a thread could not watch them.
 
 use outboard_error::{install, Error, ErrorKind, Front, Kept, Reported};
 use outboard_worker::{
-    CopyOptions, Descriptors, OnStop, Parent, ProcessEnd, WorkerError, WorkerProcess,
+    CopyOptions, Descriptors, Launch, OnStop, Parent, ProcessEnd, WorkerError, WorkerProcess,
 };
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::process;
+use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread::sleep;
@@ -21,6 +22,10 @@ type Adder = WorkerProcess<u32, u32, usize>;
 
 /// Long enough for a copy on a busy host.
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
+/// Long enough for all tests on a busy host.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The variable of the process that runs the tests.
+const WATCHED: &str = "OUTBOARD_WATCHED";
 /// Not long enough for a copy that never answers.
 const SHORT: Option<Duration> = Some(Duration::from_millis(1));
 
@@ -417,13 +422,34 @@ macro_rules! cases {
     ($($name:ident),* $(,)?) => { [$((stringify!($name), $name as fn())),*] };
 }
 
-fn main() {
+/// Runs the tests in a process of their own, and ends it with its copies if it takes too long.
+fn watch(words: &[String]) -> ExitCode {
+    let tests = Launch::new(std::env::current_exe().unwrap())
+        .arguments(words)
+        .variable(WATCHED, "1")
+        .ends_with_parent()
+        .start()
+        .unwrap();
+    let start = Instant::now();
+    let is_late = || start.elapsed() > PATIENCE;
+    let status = tests.process.wait_or_stop(libc::SIGKILL, is_late).unwrap();
+    match ProcessEnd::from(status) {
+        ProcessEnd::Exited(0) => ExitCode::SUCCESS,
+        end => {
+            eprintln!("{end} after {} s", start.elapsed().as_secs());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if std::env::var_os(WATCHED).is_none() {
+        return watch(&words);
+    }
     static RECORDER: Recorder = Recorder;
     install(&RECORDER);
-    let wanted: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
+    let wanted: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let cases: &[Case] = &cases![
         requests_and_a_result,
         reports_and_errors_of_the_work,
@@ -449,9 +475,11 @@ fn main() {
     let mut count = 0;
     for (name, case) in chosen {
         let start = Instant::now();
+        println!("{name}");
         case();
         println!("{name}: ok, {} ms", start.elapsed().as_millis());
         count += 1;
     }
     println!("test result: ok. {count} passed");
+    ExitCode::SUCCESS
 }
