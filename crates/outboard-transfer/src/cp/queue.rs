@@ -115,6 +115,8 @@ impl<T> Drop for QueuePanicGuard<'_, T> {
         }
         let mut state = self.0.lock();
         state.broken = true;
+        // At once: nobody would take an item that is given now.
+        state.closed = true;
         let items = std::mem::take(&mut state.items);
         drop(state);
         self.0.close();
