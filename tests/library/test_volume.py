@@ -225,6 +225,20 @@ def test_a_panic_is_contained(work):
     assert not os.path.exists(f"{other}.copy")
 
 
+@pytest.mark.needs("pkg-config", "qemu-img")
+@pytest.mark.kernel_reports("the host refuses writes of the image")
+@pytest.mark.parametrize("kind", ["raw", "qcow2", "vhd"])
+def test_an_image_has_no_room(work, kind):
+    """The message names the image and the limit of its process."""
+    raw = images.make(f"{work}/raw", "ext4", 64)
+    image = f"{work}/disk.{kind}"
+    driver = ["vpc", "-o", "subformat=dynamic,force_size"] if kind == "vhd" else [kind]
+    host.run("qemu-img", "convert", "-f", "raw", "-O", *driver, raw, image)
+    limit = 4 << 20 if kind == "raw" else os.path.getsize(image) + (4 << 20)
+    shown = run(build(work, "volume_room_test.c"), image, str(limit))
+    assert re.search(rf"{image}: its file may not become larger than \S+ MiB \(ulimit -f\)", shown)
+
+
 @pytest.mark.needs("pkg-config")
 def test_closed_standard_descriptors(work):
     image = images.make_ext4_of(f"{work}/disk.img", tree(work))

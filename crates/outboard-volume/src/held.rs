@@ -246,11 +246,23 @@ impl HeldImages {
         }
     }
 
+    /// The image whose file has this device and inode.
+    fn of_identity(&self, identity: (u64, u64)) -> Option<&HeldImage> {
+        let mut images = self.images.iter();
+        images.find(|image| image.identity().is_ok_and(|found| found == identity))
+    }
+
     /// Whether the file of this device and inode had a name when it was opened, and has none now.
     pub fn has_lost_name(&self, identity: (u64, u64)) -> bool {
-        let mut images = self.images.iter();
-        let image = images.find(|image| image.identity().is_ok_and(|found| found == identity));
+        let image = self.of_identity(identity);
         image.is_some_and(|image| image.has_name && !image.container().is_ok_and(has_name))
+    }
+
+    /// Bytes of the file of this device and inode; 0 if nobody knows them.
+    pub fn length(&self, identity: (u64, u64)) -> u64 {
+        let container = self.of_identity(identity).map(HeldImage::container);
+        let metadata = container.and_then(|found| found.ok()?.file().metadata().ok());
+        metadata.map_or(0, |metadata| metadata.len())
     }
 
     /// The image of this name, if it was opened.

@@ -62,6 +62,21 @@ static bool ob_is_write_error(enum req_op operation, int result)
 	return op_is_write(operation) || operation == REQ_OP_FLUSH;
 }
 
+/*
+ * Linux knows one reason of missing room. A host has others: a quota, and the largest size of a
+ * file, of its process or file system.
+ */
+static blk_status_t ob_status_of(int result)
+{
+	switch (result) {
+	case -EDQUOT:
+	case -EFBIG:
+		return BLK_STS_NOSPC;
+	default:
+		return errno_to_blk_status(result);
+	}
+}
+
 static void ob_command_end(struct ob_command *command)
 {
 	struct request *rq = blk_mq_rq_from_pdu(command);
@@ -69,7 +84,7 @@ static void ob_command_end(struct ob_command *command)
 	atomic_dec(&command->submitter->requests);
 	if (ob_is_write_error(req_op(rq), command->request.result))
 		atomic_long_inc(&ob_write_errors);
-	blk_mq_end_request(rq, errno_to_blk_status(command->request.result));
+	blk_mq_end_request(rq, ob_status_of(command->request.result));
 }
 
 static irqreturn_t ob_block_interrupt(int irq, void *unused)

@@ -8,7 +8,7 @@ use super::whole::Session;
 use crate::remote::is_remote;
 use crate::scratch::directory_of;
 use outboard::image::State;
-use outboard::{HostTree, Level, Space};
+use outboard::{HostTree, Level, Space, System};
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::{reason, report, warn, Error, ErrorKind, Failure, Hint, Result};
 use std::io;
@@ -21,6 +21,9 @@ const NO_ROOM: &str = "critical space allocation error, dev ";
 /// The message of nilfs2 (fs/nilfs2/recovery.c) about a log that it leaves out, behind the disk's
 /// name: it mounts an older checkpoint.
 const LEFT_OUT: &str = "): invalid segment: ";
+/// No write makes the file of an image longer than by this: clusters of a qcow2, blocks of a VHD
+/// and their tables.
+const LARGEST_STEP: u64 = 8 << 20;
 /// With this many free bytes, missing inodes and not missing space are the reason. XFS counts free
 /// inodes by the space left for them.
 const MUCH_ROOM: u64 = 1 << 20;
@@ -176,10 +179,8 @@ impl Session {
         };
         let full = self.slots.disks().filter(is_full);
         full.map(|open| {
-            format!(
-                "\n  {}: no space left on the host's file system",
-                open.image.shown()
-            )
+            let length = self.host.held().length(open.image.identity);
+            format!("\n  {}: {}", open.image.shown(), no_room(length))
         })
         .collect()
     }
@@ -201,6 +202,18 @@ impl Session {
         Err(failure
             .with_kernel(self.machine.lines_since(position))
             .into())
+    }
+}
+
+/// Why the host refuses to store more in an image's file of this length.
+fn no_room(length: u64) -> String {
+    let limit = System::Host.raise_limit(libc::RLIMIT_FSIZE, 0);
+    match limit {
+        Ok(limit) if length.saturating_add(LARGEST_STEP) > limit => format!(
+            "its file may not become larger than {} (ulimit -f)",
+            size_text(limit)
+        ),
+        _ => "no space left on the host's file system, or its quota is used up".to_owned(),
     }
 }
 
