@@ -5,13 +5,17 @@
  *
  *   volume_make_test DIR
  *
- * Makes DIR/disk.img, DIR/tree.qcow2, DIR/root.squashfs and DIR/grown.img of DIR/tree, which has a
- * file "hello". DIR/damaged.img is an ext4 file system with an error.
+ * Makes DIR/disk.img, DIR/tree.qcow2, DIR/root.squashfs, DIR/grown.img and DIR/locked.img of
+ * DIR/tree, which has a file "hello". DIR/damaged.img is an ext4 file system with an error.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "volume_check.h"
@@ -169,6 +173,47 @@ static void test_resize(const char *directory)
 	    OB_VOLUME_UNSUPPORTED);
 }
 
+/*
+ * Makes processes that have copies of all descriptors of this one for a moment, one after the
+ * other: as a program that starts has until its exec, but for longer.
+ */
+static void *hold_copies(void *stop)
+{
+	while (!atomic_load((atomic_bool *)stop)) {
+		pid_t child = _Fork();
+
+		CHECK(child >= 0);
+		if (!child) {
+			usleep(20000);
+			_exit(0);
+		}
+		CHECK_EQUAL(waitpid(child, NULL, 0), child);
+	}
+	return NULL;
+}
+
+/* An image is unlocked when its call or volume ends, whatever copies of its lock there are. */
+static void test_copies_of_locks(const char *directory)
+{
+	struct ob_volume_make make = {
+		.size = sizeof(make), .flags = OB_VOLUME_REPLACE, .length = 16 * MEGABYTE
+	};
+	const char *image = in(directory, "locked.img"), *qcow2 = in(directory, "tree.qcow2");
+	atomic_bool stop = false;
+	pthread_t thread;
+
+	CHECK(!pthread_create(&thread, NULL, hold_copies, &stop));
+	for (int n = 0; n < 8; n++) {
+		GOOD(ob_volume_make(image, "ext4", &make, NULL, NULL));
+		GOOD(ob_volume_close(open_volume(image, NULL, OB_VOLUME_WRITABLE)));
+		CHECK_EQUAL(check(image, OB_VOLUME_REPAIR), OB_VOLUME_CHECK_CLEAN);
+		GOOD(ob_volume_resize(image, (16 + n) * MEGABYTE, NULL, NULL));
+		GOOD(ob_volume_close(open_volume(qcow2, NULL, OB_VOLUME_WRITABLE)));
+	}
+	atomic_store(&stop, true);
+	CHECK(!pthread_join(thread, NULL));
+}
+
 /* Another thread of the program, which the library must not need. */
 static void *wait_for_end(void *lock)
 {
@@ -194,6 +239,7 @@ int main(int argc, char **argv)
 	test_cancel(argv[1]);
 	test_check(argv[1]);
 	test_resize(argv[1]);
+	test_copies_of_locks(argv[1]);
 	/* The process is as it was. */
 	CHECK_EQUAL(umask(027), 027);
 	CHECK(getcwd(after, sizeof(after)) && !strcmp(before, after));

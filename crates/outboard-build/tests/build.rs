@@ -8,7 +8,6 @@ use outboard_build::{
 use outboard_volume::Volume;
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
 const MEGABYTE: u64 = 1 << 20;
@@ -47,16 +46,8 @@ fn disk(image: &Path, tree: &Path) -> DiskPlan {
     }
 }
 
-/// One test at a time: a tool that another thread starts holds a copy of each lock of an image
-/// until it runs, and the image counts as locked for that long.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[test]
 fn a_table_and_file_systems_are_made_at_once() {
-    let _alone = alone();
     let directory = directory();
     for name in ["disk.img", "disk.qcow2"] {
         let image = directory.path().join(name);
@@ -74,7 +65,6 @@ fn a_table_and_file_systems_are_made_at_once() {
 
 #[test]
 fn a_failure_leaves_nothing() {
-    let _alone = alone();
     let directory = directory();
     let image = directory.path().join("disk.img");
     let plan = disk(&image, &directory.path().join("missing"));
@@ -92,7 +82,6 @@ fn a_failure_leaves_nothing() {
 
 #[test]
 fn an_image_that_is_open_is_locked() {
-    let _alone = alone();
     let directory = directory();
     let image = directory.path().join("disk.img");
     let plan = VolumePlan {

@@ -5,34 +5,36 @@ use crate::{ffi, Fd};
 use libc::c_int;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::process;
 
-/// Locks a file as the library locks the file of a disk. `EBUSY`: another program has locked it. A
-/// file system without such locks is no error.
-fn lock(descriptor: c_int, exclusive: bool) -> io::Result<()> {
-    // SAFETY: has only numbers as its arguments.
-    match unsafe { ffi::ob_file_lock(descriptor, c_int::from(exclusive)) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(-error)),
-    }
-}
-
-/// A file's lock against a second user, given back when it is dropped.
+/// A lock on a file of the host against a second user. Dropping this unlocks the file, whatever
+/// copies of its descriptor other processes have: a program that another thread starts has them
+/// until its exec.
+#[derive(Debug)]
+#[must_use]
 pub struct FileLock {
-    file: File,
+    file: Fd,
     /// The process that has taken it.
     process: u32,
 }
 
 impl FileLock {
-    /// Locks an image file. Fails at once if another program has locked it.
+    /// Locks an image file as the library locks the file of a disk. `EBUSY`: another program has
+    /// locked it. A file system without such locks is no error.
     pub fn new(file: File, exclusive: bool) -> io::Result<Self> {
-        lock(file.as_raw_fd(), exclusive)?;
-        Ok(Self {
-            file,
-            process: process::id(),
-        })
+        Self::take(OwnedFd::from(file).into(), exclusive)
+    }
+
+    fn take(file: Fd, exclusive: bool) -> io::Result<Self> {
+        // SAFETY: has only numbers as its arguments.
+        match unsafe { ffi::ob_file_lock(file.raw(), c_int::from(exclusive)) } {
+            0 => Ok(Self {
+                file,
+                process: process::id(),
+            }),
+            error => Err(io::Error::from_raw_os_error(-error)),
+        }
     }
 }
 
@@ -42,19 +44,17 @@ impl Drop for FileLock {
         if process::id() != self.process {
             return;
         }
-        // Other descriptors of the same open file would keep it.
         // SAFETY: has only a number as its argument.
-        unsafe { ffi::ob_file_unlock(self.file.as_raw_fd()) };
+        unsafe { ffi::ob_file_unlock(self.file.raw()) };
     }
 }
 
 impl Fd {
-    /// Locks this file of the host, until its last descriptor is closed. `InvalidInput`: it is a
-    /// kernel's.
-    pub fn lock(&self, exclusive: bool) -> io::Result<()> {
+    /// Locks this file of the host: see [`FileLock`]. `InvalidInput`: it is a kernel's.
+    pub fn lock(&self, exclusive: bool) -> io::Result<FileLock> {
         if !self.system().is_host() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        lock(self.raw(), exclusive)
+        FileLock::take(self.duplicate()?, exclusive)
     }
 }

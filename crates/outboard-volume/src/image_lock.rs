@@ -10,7 +10,7 @@ use crate::image_file::{cannot_open, in_use};
 use crate::loop_devices::check_detached;
 use crate::servers;
 use crate::undo;
-use outboard::{Fd, HostTree};
+use outboard::{Fd, FileLock, HostTree};
 use outboard_error::Result;
 use std::cell::RefCell;
 use std::fs::File;
@@ -34,6 +34,8 @@ pub fn is_ours(identity: Identity) -> bool {
 /// An image's file, open and locked.
 pub struct ImageLock {
     file: Fd,
+    /// `None`: the thread has locked it before.
+    _lock: Option<FileLock>,
     /// In the list of the thread, where it stays.
     listed: Option<Identity>,
     _of_thread: PhantomData<*const ()>,
@@ -72,10 +74,10 @@ impl ImageLock {
         let locked = || {
             check_unused(path)?;
             let file = HostTree.open_fd(path, libc::O_RDWR, 0)?;
-            file.lock(true)?;
-            Ok(file)
+            let lock = file.lock(true)?;
+            Ok((file, lock))
         };
-        let file = locked().map_err(|error: io::Error| match error.raw_os_error() {
+        let (file, _lock) = locked().map_err(|error: io::Error| match error.raw_os_error() {
             Some(libc::EBUSY) => in_use(path, true, servers::of_image(path).as_ref()),
             _ => cannot_open(path, &error),
         })?;
@@ -89,6 +91,7 @@ impl ImageLock {
         if is_ours(identity_of(&found)) {
             return Ok(Self {
                 file: open()?,
+                _lock: None,
                 listed: None,
                 _of_thread: PhantomData,
             });
@@ -97,11 +100,12 @@ impl ImageLock {
             check_unused(path)?;
         }
         let file = open()?;
-        file.lock(write)?;
+        let lock = file.lock(write)?;
         let listed = write.then(|| identity_of(&found));
         OURS.with_borrow_mut(|ours| ours.extend(listed));
         Ok(Self {
             file,
+            _lock: Some(lock),
             listed,
             _of_thread: PhantomData,
         })

@@ -93,7 +93,7 @@ pub fn check(image: &Path) -> io::Result<()> {
             }))
         }
         // The other one may have ended between.
-        Ok(()) => check_locked(image),
+        Ok(_lock) => check_locked(image),
         Err(_) => Err(half_changed()),
     }
 }
@@ -383,7 +383,7 @@ mod tests {
         log.complete(&image_fd(&path)).unwrap();
         assert_eq!(writer(&path), None);
         let other = image_fd(&path);
-        other.lock(true).unwrap();
+        let _lock = other.lock(true).unwrap();
         let text = check(&path).unwrap_err().to_string();
         assert!(text.contains("another program"), "{text}");
     }
