@@ -21,9 +21,7 @@
 /* Sizes of struct ob_config in older releases. */
 #define CONFIG_SIZE_BEFORE_PANIC offsetof(struct ob_config, panic)
 #define CONFIG_SIZE_BEFORE_KERNEL offsetof(struct ob_config, kernel)
-#define CONFIG_SIZE_BEFORE_CONTAIN_PANIC offsetof(struct ob_config, contain_panic)
 #define CONFIG_SIZE_BEFORE_FLAGS offsetof(struct ob_config, flags)
-#define CONFIG_SIZE_BEFORE_SPARE_INTERFACES offsetof(struct ob_config, spare_interfaces)
 /* Most spare interfaces: half of the devices that a kernel can have. */
 #define SPARE_INTERFACES_MOST 32
 #define MEMORY_STEP (4ull << 20)
@@ -168,9 +166,7 @@ static int complete(struct ob_instance *instance, const struct ob_config *given,
 	*config = (struct ob_config){ .size = sizeof(*config), .log_level = OB_LOG_DEFAULT };
 	if (!given)
 		return 0;
-	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_SPARE_INTERFACES &&
-	    given->size != CONFIG_SIZE_BEFORE_FLAGS &&
-	    given->size != CONFIG_SIZE_BEFORE_CONTAIN_PANIC &&
+	if (given->size != sizeof(*config) && given->size != CONFIG_SIZE_BEFORE_FLAGS &&
 	    given->size != CONFIG_SIZE_BEFORE_KERNEL &&
 	    given->size != CONFIG_SIZE_BEFORE_PANIC)
 		return fail(instance, -EINVAL,
@@ -186,9 +182,10 @@ static int choose(struct ob_instance *instance, const struct ob_config *config,
 {
 	int error;
 
-	if (config->flags & ~OB_SHARED_MEMORY)
-		return fail(instance, -EINVAL, "flags is %#llx: use OB_SHARED_MEMORY or 0",
-			    (unsigned long long)config->flags);
+	if (config->flags & ~(OB_SHARED_MEMORY | OB_CONTAIN_PANIC))
+		return fail(instance, -EINVAL,
+			    "flags is %#x: use OB_SHARED_MEMORY, OB_CONTAIN_PANIC, both or 0",
+			    config->flags);
 	if (config->spare_interfaces > SPARE_INTERFACES_MOST)
 		return fail(instance, -EINVAL, "spare_interfaces is %u: use 0 to %u",
 			    config->spare_interfaces, SPARE_INTERFACES_MOST);
@@ -412,7 +409,7 @@ static int start(struct ob_instance *instance, const struct ob_config *config,
 	if (instance->is_limited)
 		report_limit(instance, parameters->memory);
 	error = start_kernel(instance, config->memory, parameters);
-	instance->contains_panic = !error && config->contain_panic;
+	instance->contains_panic = !error && (config->flags & OB_CONTAIN_PANIC);
 	return error;
 }
 

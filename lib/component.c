@@ -175,36 +175,40 @@ static int find_loaded(struct ob_instance *instance, const char *name,
 	return error;
 }
 
-static void tell(ob_component_function *function, void *context, const struct ob_component *carried,
-		 const struct ob_component_state *state)
+static int tell(ob_component_info_function *function, void *context,
+		const struct ob_component *carried, const struct ob_component_state *state)
 {
 	struct ob_component_info info = { .size = sizeof(info) };
 
 	info.name = carried ? carried->name : state->name;
 	info.file_size = carried ? carried->size : 0;
-	info.loaded = state != NULL;
+	info.is_loaded = state != NULL;
 	info.memory = state ? state->memory : 0;
 	info.users = state ? state->users : 0;
-	function(context, &info);
+	return function(context, &info);
 }
 
-int ob_component_list_on(struct ob_instance *instance, ob_component_function *function,
+int ob_component_list_on(struct ob_instance *instance, ob_component_info_function *function,
 			 void *context)
 {
 	const char *problem = ob_platform_components_problem();
 	struct ob_component_state state;
 	struct ob_component component;
+	int end = 0;
 
 	clear_error();
 	if (!instance)
 		return fail(-EINVAL, "no instance");
 	if (!function)
 		return fail(-EINVAL, "no function to call for each component");
-	for (uint32_t index = 0; !ob_platform_component(index, &component); index++)
-		tell(function, context, &component,
-		     find_loaded(instance, component.name, &state) ? NULL : &state);
-	for (uint32_t index = 0; !ob_upcall(instance, component_state)(index, &state); index++)
+	for (uint32_t index = 0; !end && !ob_platform_component(index, &component); index++)
+		end = tell(function, context, &component,
+			   find_loaded(instance, component.name, &state) ? NULL : &state);
+	for (uint32_t index = 0; !end && !ob_upcall(instance, component_state)(index, &state);
+	     index++)
 		if (!ob_platform_component_is_known(state.name))
-			tell(function, context, NULL, &state);
+			end = tell(function, context, NULL, &state);
+	if (end)
+		return end;
 	return problem ? fail(-ENOENT, "no components came with the library (%s)", problem) : 0;
 }

@@ -54,7 +54,7 @@ int ob_component_unload(const char *name)
 	return ob_component_unload_on(&ob_default, name);
 }
 
-int ob_component_list(ob_component_function *function, void *context)
+int ob_component_list(ob_component_info_function *function, void *context)
 {
 	return ob_component_list_on(&ob_default, function, context);
 }

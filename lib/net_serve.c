@@ -44,9 +44,9 @@ static int listen_for(const struct ob_platform_net_serve *from, struct ob_net_se
 	return error ? fail(error, "%s", reason) : 0;
 }
 
-int ob_net_serve_listen(const char *hub, const char *socket,
-			void (*log)(void *context, const char *line), void *context,
-			struct ob_net_server **server)
+int ob_net_server_new(const char *hub, const char *socket,
+		      void (*log)(void *context, const char *line), void *context,
+		      struct ob_net_server **server)
 {
 	struct ob_net_options *options;
 	int error;
@@ -70,7 +70,7 @@ int ob_net_serve_listen(const char *hub, const char *socket,
 	return error;
 }
 
-int ob_net_serve_start(struct ob_net_server *server, int opener)
+int ob_net_server_start(struct ob_net_server *server, int opener)
 {
 	char reason[OB_ERROR_BYTES];
 	int error;
@@ -80,12 +80,12 @@ int ob_net_serve_start(struct ob_net_server *server, int opener)
 	return error ? fail(error, "%s", reason) : 0;
 }
 
-void ob_net_serve_open(const struct ob_net_server *server, int socket)
+void ob_net_server_open_files(const struct ob_net_server *server, int socket)
 {
 	ob_platform_net_serve_open(server, socket);
 }
 
-void ob_net_serve_end(struct ob_net_server *server)
+void ob_net_server_free(struct ob_net_server *server)
 {
 	if (server)
 		ob_platform_net_serve_end(server);

@@ -89,14 +89,9 @@ class Repository:
         write(f"{path}/tests/pytest.ini",
               "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
         # There are no crates.
-        write(f"{path}/tests/import_circles.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/c_circles.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/lib_border.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/option_names.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/type_names.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/licences.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/packages.py", "#!/bin/sh\n", 0o755)
-        write(f"{path}/tests/second_processes.py", "#!/bin/sh\n", 0o755)
+        for check in ("c_circles", "c_headers", "import_circles", "lib_border", "licences",
+                      "option_names", "packages", "second_processes", "type_names"):
+            write(f"{path}/tests/{check}.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/sweep.py", "#!/bin/sh\necho swept\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
         write(f"{path}/fuzz/run", "#!/bin/sh\n", 0o755)

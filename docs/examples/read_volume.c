@@ -5,7 +5,7 @@
 
 static int failed(struct ob_volume *volume)
 {
-	fprintf(stderr, "read_volume: %s\n", ob_volume_message());
+	fprintf(stderr, "read_volume: %s\n", ob_volume_error());
 	ob_volume_close(volume);
 	return 1;
 }
@@ -25,6 +25,6 @@ int main(int count, char **arguments)
 	if (ob_volume_read(volume, arguments[3], 64 << 20, &data, &length))
 		return failed(volume);
 	fwrite(data, 1, length, stdout);
-	ob_volume_free(data);
+	ob_volume_memory_free(data);
 	return ob_volume_close(volume) ? failed(NULL) : 0;
 }

@@ -17,7 +17,9 @@ from outboard import _library
 # Interfaces' names: IFNAMSIZ.
 NAME_BYTES = 16
 LOG_DEFAULT = -1
-SHARED_MEMORY = 1  # OB_SHARED_MEMORY
+# Flags of struct ob_config: OB_SHARED_MEMORY, OB_CONTAIN_PANIC.
+SHARED_MEMORY = 1
+CONTAIN_PANIC = 2
 # The only error of ob_instance_new(), for which the library has no text: no instance, no reason.
 TOO_MANY = b"this process has 16 kernels already, which is the most: halt one"
 
@@ -108,7 +110,7 @@ class Kernel:
             memory=_whole("memory", memory),
             command_line=_bytes(command_line), log_level=log_level,
             components=_bytes(names or None), snapshots=_bytes(snapshots), kernel=_bytes(kernel),
-            contain_panic=int(contain_panic), flags=SHARED_MEMORY if shared_memory else 0,
+            flags=SHARED_MEMORY * bool(shared_memory) | CONTAIN_PANIC * bool(contain_panic),
             spare_interfaces=_whole("spare_interfaces", spare_interfaces))
         handle = ctypes.c_void_p()
         self._check(self._library.ob_instance_new(ctypes.byref(handle)), TOO_MANY)

@@ -26,9 +26,8 @@ class Config(ctypes.Structure):
         ("panic", ctypes.c_void_p),
         ("panic_context", ctypes.c_void_p),
         ("kernel", ctypes.c_char_p),
-        ("contain_panic", ctypes.c_int),
-        ("flags", ctypes.c_uint64),
-        ("spare_interfaces", ctypes.c_uint),
+        ("flags", ctypes.c_uint32),
+        ("spare_interfaces", ctypes.c_uint32),
     ]
 
 

@@ -17,7 +17,7 @@
 #define FILES 200
 #define WORDS 5000		/* of a file: more than a page, and no whole number of them */
 
-static void none(void *unused, const struct ob_component_info *info)
+static int none(void *unused, const struct ob_component_info *info)
 {
 	(void)unused;
 	fprintf(stderr, "there is a component %s\n", info->name);

@@ -36,15 +36,16 @@ struct search {
 	int error;
 };
 
-static void look(void *context, const struct ob_component_info *info)
+static int look(void *context, const struct ob_component_info *info)
 {
 	struct search *search = context;
 
 	CHECK_EQUAL(info->size, sizeof(*info));
 	search->count++;
-	search->loaded += info->loaded != 0;
+	search->loaded += info->is_loaded != 0;
 	if (!strcmp(info->name, search->name))
 		search->found = *info;
+	return 0;
 }
 
 static struct search find(const char *name)
@@ -57,7 +58,7 @@ static struct search find(const char *name)
 
 static int is_loaded(const char *name)
 {
-	return find(name).found.loaded;
+	return (int)find(name).found.is_loaded;
 }
 
 static void mounting(const char *image, const char *type)
@@ -210,12 +211,13 @@ struct tally {
 	int count;
 };
 
-static void note(void *context, const struct ob_component_info *info)
+static int note(void *context, const struct ob_component_info *info)
 {
 	struct tally *tally = context;
 
 	if (info->file_size && tally->count < 1024)
 		tally->names[tally->count++] = info->name;
+	return 0;
 }
 
 static struct tally every_name(void)

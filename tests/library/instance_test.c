@@ -603,10 +603,11 @@ static void refused(void)
 
 /* ---- bad ---------------------------------------------------------------- */
 
-static void nothing(void *context, const struct ob_component_info *info)
+static int nothing(void *context, const struct ob_component_info *info)
 {
 	(void)context;
 	(void)info;
+	return 0;
 }
 
 static void check_null(void)
@@ -724,7 +725,7 @@ static void panic(char *component)
 	struct ob_instance *other;
 	pthread_t thread;
 
-	config.contain_panic = 1;
+	config.flags = OB_CONTAIN_PANIC;
 	config.panic = on_panic;
 	CHECK_EQUAL(ob_instance_new(&doomed), 0);
 	CHECK_EQUAL(ob_boot_on(doomed, &config), 0);

@@ -47,8 +47,8 @@ int main(int count, char *words[])
 	char byte;
 
 	CHECK(count >= 3);
-	if (ob_net_serve_listen(words[1], words[2], say, say, &server) ||
-	    ob_net_serve_start(server, -1)) {
+	if (ob_net_server_new(words[1], words[2], say, say, &server) ||
+	    ob_net_server_start(server, -1)) {
 		printf("%s\n", ob_net_error());
 		return 1;
 	}
@@ -57,7 +57,7 @@ int main(int count, char *words[])
 		if (byte == 'f')
 			check_fork(before);
 	CHECK(descriptors() >= before);
-	ob_net_serve_end(server);
+	ob_net_server_free(server);
 	CHECK_EQUAL(descriptors(), before);
 	CHECK(access(words[2], F_OK));
 	say(say, "ended");

@@ -82,7 +82,7 @@ static void watch(const char *description)
 
 static void refuse_flags(void)
 {
-	struct ob_config config = { .size = sizeof(config), .flags = 2 };
+	struct ob_config config = { .size = sizeof(config), .flags = 4 };
 
 	CHECK_EQUAL(ob_boot(&config), -EINVAL);
 	printf("%s\n", ob_boot_error());

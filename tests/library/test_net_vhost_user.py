@@ -341,7 +341,7 @@ def test_shared_memory_excludes_snapshots(work, one):
             assert said.splitlines() == [
                 "snapshot not used: other processes share the kernel's memory", "added"]
     assert run(one, "flags", "", LD_LIBRARY_PATH=LIBRARIES) == (
-        "flags is 0x2: use OB_SHARED_MEMORY or 0\n")
+        "flags is 0x4: use OB_SHARED_MEMORY, OB_CONTAIN_PANIC, both or 0\n")
 
 
 @contextlib.contextmanager

@@ -9,10 +9,11 @@
 
 static int is_loaded;
 
-static void look(void *name, const struct ob_component_info *info)
+static int look(void *name, const struct ob_component_info *info)
 {
 	if (!strcmp(info->name, name))
-		is_loaded = info->loaded;
+		is_loaded = (int)info->is_loaded;
+	return 0;
 }
 
 static int loaded(char *name)
@@ -22,11 +23,23 @@ static int loaded(char *name)
 	return is_loaded;
 }
 
+static int stop(void *count, const struct ob_component_info *info)
+{
+	(void)info;
+	++*(int *)count;
+	return 7;
+}
+
 int main(void)
 {
 	static char *const names[] = { "xfs", "ext4", "btrfs" };
 
+	int count = 0;
+
 	client_boot(2);
+	/* The function ends the list. */
+	CHECK_EQUAL(ob_component_list(stop, &count), 7);
+	CHECK_EQUAL(count, 1);
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 			CHECK(loaded(names[i]));

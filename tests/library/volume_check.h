@@ -15,7 +15,7 @@
 	do {                                                                                   \
 		if ((call) < 0) {                                                              \
 			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call,          \
-				ob_volume_message());                                          \
+				ob_volume_error());                                          \
 			_Exit(1);                                                              \
 		}                                                                              \
 	} while (0)
@@ -24,7 +24,7 @@
 #define BAD(call, error)                                                                       \
 	do {                                                                                   \
 		CHECK_EQUAL(call, error);                                                      \
-		CHECK(ob_volume_message()[0]);                                                 \
+		CHECK(ob_volume_error()[0]);                                                 \
 	} while (0)
 
 static inline struct ob_volume *open_volume(const char *name, const char *key, uint32_t flags)
@@ -46,7 +46,7 @@ static inline void check_contents(struct ob_volume *volume, const char *path, co
 	GOOD(ob_volume_read(volume, path, 1 << 20, &data, &length));
 	CHECK_EQUAL(length, strlen(expected));
 	CHECK(!strcmp(data, expected));
-	ob_volume_free(data);
+	ob_volume_memory_free(data);
 }
 
 #endif

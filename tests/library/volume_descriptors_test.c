@@ -48,16 +48,16 @@ int main(int count, char **arguments)
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		close(fd);
 	if (ob_volume_open(arguments[1], NULL, &volume)) {
-		dprintf(report, "%s\n", ob_volume_message());
+		dprintf(report, "%s\n", ob_volume_error());
 		return 1;
 	}
 	require_closed("ob_volume_open");
 	if (ob_volume_read(volume, "/hello", 1 << 20, &data, &length) ||
 	    ob_volume_list(volume, "/", 0, show, NULL)) {
-		dprintf(report, "%s\n", ob_volume_message());
+		dprintf(report, "%s\n", ob_volume_error());
 		return 1;
 	}
-	ob_volume_free(data);
+	ob_volume_memory_free(data);
 	require_closed("ob_volume_list");
 	if (ob_volume_close(volume))
 		return 1;

@@ -38,19 +38,19 @@ struct list {
 	int stop;
 };
 
-static int add_volume(void *context, const struct ob_volume_listed *listed)
+static int add_volume(void *context, const struct ob_volume_info *info)
 {
 	struct list *list = context;
 	char line[256];
 
-	CHECK_EQUAL(listed->size, sizeof(*listed));
-	CHECK(!listed->problem && !listed->is_locked);
-	CHECK(listed->is_file_system == !strcmp(listed->type ? listed->type : "", "ext4"));
+	CHECK_EQUAL(info->size, sizeof(*info));
+	CHECK(!info->problem && !info->is_locked);
+	CHECK(info->is_file_system == !strcmp(info->type ? info->type : "", "ext4"));
 	/* A callback may call, but not close. */
 	BAD(ob_volume_disk_close(list->disk), OB_VOLUME_USAGE);
 	CHECK(ob_volume_disk_length(list->disk) > 0);
-	snprintf(line, sizeof(line), "%s %s %s %lu\n", listed->name, listed->sort,
-		 listed->type ? listed->type : "-", (unsigned long)listed->length);
+	snprintf(line, sizeof(line), "%s %s %s %lu\n", info->name, info->sort,
+		 info->type ? info->type : "-", (unsigned long)info->length);
 	strcat(list->text, line);
 	return list->stop;
 }
@@ -78,13 +78,13 @@ static void test_image(struct ob_volume_disk *disk, const char *name)
 
 	GOOD(ob_volume_disk_format(disk, &format));
 	CHECK(!strcmp(format, "qcow2"));
-	ob_volume_free(format);
+	ob_volume_memory_free(format);
 	CHECK_EQUAL(ob_volume_disk_length(disk), 68 << 20);
 	snprintf(base, sizeof(base), "%s.base", name);
 	GOOD(ob_volume_disk_backing(disk, &paths, &length));
 	CHECK_EQUAL(length, strlen(base) + 1);
 	CHECK(!strcmp(paths, base));
-	ob_volume_free(paths);
+	ob_volume_memory_free(paths);
 }
 
 /* ---- handles ---- */
@@ -143,7 +143,7 @@ static void test_child(struct ob_volume_disk *disk, struct ob_volume *volume)
 	CHECK(child >= 0);
 	if (!child) {
 		check_not_open(disk, OB_VOLUME_CLOSED);
-		CHECK(strstr(ob_volume_message(), "parent"));
+		CHECK(strstr(ob_volume_error(), "parent"));
 		BAD(ob_volume_close(volume), OB_VOLUME_CLOSED);
 		_exit(0);
 	}
@@ -198,13 +198,13 @@ static void write_disk(const char *name)
 
 	BAD(ob_volume_disk_open(name, NULL, &other), OB_VOLUME_LOCKED);
 	BAD(ob_volume_disk_volume(disk, "1", 0, &two), OB_VOLUME_LOCKED);
-	CHECK(strstr(ob_volume_message(), "@1"));
+	CHECK(strstr(ob_volume_error(), "@1"));
 	two = volume_of(disk, "2", OB_VOLUME_WRITABLE);
 	GOOD(ob_volume_write(one, "/new", "one", 3));
 	GOOD(ob_volume_copy(one, "/new", two, "/copy", NULL, NULL));
 	GOOD(ob_volume_close(one));
 	BAD(ob_volume_disk_close(disk), OB_VOLUME_IN_USE);
-	CHECK(strstr(ob_volume_message(), "@2"));
+	CHECK(strstr(ob_volume_error(), "@2"));
 	check_not_open(disk, OB_VOLUME_CLOSED);
 	check_contents(two, "/copy", "one");
 	BAD(ob_volume_disk_open(name, NULL, &other), OB_VOLUME_LOCKED);

@@ -27,7 +27,7 @@ static void test_fifo(struct ob_volume *volume)
 	void *data;
 
 	BAD(ob_volume_read(volume, "/fifo", 100, &data, &length), OB_VOLUME_UNSUPPORTED);
-	CHECK(strstr(ob_volume_message(), "FIFO"));
+	CHECK(strstr(ob_volume_error(), "FIFO"));
 	BAD(ob_volume_write(volume, "/fifo", "x", 1), OB_VOLUME_UNSUPPORTED);
 	BAD(ob_volume_file_open(volume, "/fifo", OB_VOLUME_READ, 0, &file), OB_VOLUME_UNSUPPORTED);
 }
@@ -52,11 +52,11 @@ static void test_limits(struct ob_volume *volume, const char *directory)
 
 	GOOD(ob_volume_cancel_new(&cancel));
 	GOOD(ob_volume_file_open(volume, "/file", OB_VOLUME_READ, 0, &file));
-	GOOD(ob_volume_limit(cancel, 3600000));
+	GOOD(ob_volume_limit(3600000, cancel));
 	check_contents(volume, "/file", "text\n");
-	GOOD(ob_volume_cancel(cancel));
+	GOOD(ob_volume_cancel_calls(cancel));
 	BAD(ob_volume_read(volume, "/file", 100, &data, &length), OB_VOLUME_INTERRUPTED);
-	CHECK(strstr(ob_volume_message(), "cancelled"));
+	CHECK(strstr(ob_volume_error(), "cancelled"));
 	CHECK_EQUAL(ob_volume_errno(), ECANCELED);
 	BAD(ob_volume_open(in(directory, "image"), &options, &second), OB_VOLUME_INTERRUPTED);
 	BAD(ob_volume_copy_in(in(directory, "large"), volume, "/large", NULL, NULL),
@@ -65,21 +65,21 @@ static void test_limits(struct ob_volume *volume, const char *directory)
 	GOOD(ob_volume_file_close(file));
 	/* A new limit takes the place of the old one. */
 	GOOD(ob_volume_cancel_new(&other));
-	GOOD(ob_volume_limit(other, 0));
+	GOOD(ob_volume_limit(0, other));
 	check_contents(volume, "/file", "text\n");
-	GOOD(ob_volume_limit(NULL, 1));
+	GOOD(ob_volume_limit(1, NULL));
 	usleep(2000);
 	BAD(ob_volume_read(volume, "/file", 100, &data, &length), OB_VOLUME_TIMED_OUT);
 	CHECK(!strcmp(ob_volume_error_name(OB_VOLUME_TIMED_OUT), "timed-out"));
-	GOOD(ob_volume_limit(NULL, 0));
+	GOOD(ob_volume_limit(0, NULL));
 	check_contents(volume, "/file", "text\n");
 	BAD(ob_volume_file_close(file), OB_VOLUME_CLOSED);
 	GOOD(ob_volume_cancel_free(other));
-	BAD(ob_volume_limit(other, 0), OB_VOLUME_CLOSED);
+	BAD(ob_volume_limit(0, other), OB_VOLUME_CLOSED);
 	GOOD(ob_volume_cancel_free(cancel));
-	BAD(ob_volume_cancel(cancel), OB_VOLUME_CLOSED);
-	BAD(ob_volume_cancel(NULL), OB_VOLUME_USAGE);
-	BAD(ob_volume_cancel((void *)volume), OB_VOLUME_USAGE);
+	BAD(ob_volume_cancel_calls(cancel), OB_VOLUME_CLOSED);
+	BAD(ob_volume_cancel_calls(NULL), OB_VOLUME_USAGE);
+	BAD(ob_volume_cancel_calls((void *)volume), OB_VOLUME_USAGE);
 	BAD(ob_volume_stat(volume, "/large", 0, &stat), OB_VOLUME_NOT_FOUND);
 }
 
@@ -104,7 +104,7 @@ static void test_callbacks(struct ob_volume *volume, const char *directory)
 	struct ob_volume_summary summary = { .size = sizeof(summary) };
 	struct calls calls = { 0 };
 	struct ob_volume_transfer options = {
-		.size = sizeof(options), .progress = cancel, .context = &calls
+		.size = sizeof(options), .progress = cancel, .progress_context = &calls
 	};
 
 	BAD(ob_volume_copy_in(in(directory, "large"), volume, "/large", &options, &summary),

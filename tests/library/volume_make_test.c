@@ -56,11 +56,11 @@ static void test_partition(const char *directory)
 	table.partitions = large;
 	image = in(directory, "none.img");
 	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_NO_SPACE);
-	table.kind = OB_VOLUME_MBR;
+	table.type = OB_VOLUME_MBR;
 	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_NO_SPACE);
 	table.partitions = odd;
 	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_USAGE);
-	table.kind = 2;
+	table.type = 2;
 	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_USAGE);
 	BAD(ob_volume_partition(image, NULL, NULL), OB_VOLUME_USAGE);
 	CHECK(access(image, F_OK));
@@ -85,7 +85,7 @@ static void test_make(const char *directory)
 	snprintf(tree, sizeof(tree), "%s/tree", directory);
 	GOOD(ob_volume_make(in(directory, "disk.img@1"), "vfat", NULL, NULL, &warnings));
 	CHECK(!warnings[0]);
-	ob_volume_free(warnings);
+	ob_volume_memory_free(warnings);
 	make.from = tree;
 	GOOD(ob_volume_make(disk, "ext4", &make, NULL, NULL));
 	check_hello(disk);
@@ -109,7 +109,7 @@ static void test_make(const char *directory)
 	    OB_VOLUME_NO_SPACE);
 	make.tool_options = odd;
 	CHECK(ob_volume_make(in(directory, "none.img"), "ext4", &make, NULL, NULL) < 0);
-	CHECK(strstr(ob_volume_message(), "none.img"));
+	CHECK(strstr(ob_volume_error(), "none.img"));
 	CHECK(access(in(directory, "none.img"), F_OK));
 }
 
@@ -134,9 +134,9 @@ static uint32_t check(const char *name, uint32_t flags)
 	GOOD(ob_volume_check(name, flags, NULL, &checked));
 	CHECK(!strcmp(checked.type, "ext4") && !strcmp(checked.checker, "e2fsck"));
 	CHECK(checked.output[0]);
-	ob_volume_free(checked.type);
-	ob_volume_free(checked.checker);
-	ob_volume_free(checked.output);
+	GOOD(ob_volume_checked_free(&checked));
+	CHECK(!checked.type && !checked.checker && !checked.output);
+	GOOD(ob_volume_checked_free(&checked));
 	return checked.outcome;
 }
 
@@ -154,6 +154,7 @@ static void test_check(const char *directory)
 	BAD(ob_volume_check(in(directory, "tree.qcow2"), 0, NULL, &checked),
 	    OB_VOLUME_UNSUPPORTED);
 	BAD(ob_volume_check(damaged, 0, NULL, NULL), OB_VOLUME_USAGE);
+	GOOD(ob_volume_checked_free(NULL));
 	CHECK(!checked.type);
 }
 

@@ -137,7 +137,7 @@ static void test_child(struct ob_volume *volume, struct ob_volume_file *file, co
 	CHECK(child >= 0);
 	if (!child) {
 		check_not_open(volume, file, OB_VOLUME_CLOSED);
-		CHECK(strstr(ob_volume_message(), "parent"));
+		CHECK(strstr(ob_volume_error(), "parent"));
 		volume = open_volume(name, key, 0);
 		check_contents(volume, "/hello", "hello\n");
 		GOOD(ob_volume_close(volume));
@@ -205,7 +205,7 @@ static void read_volume(const char *name, const char *key)
 	CHECK_EQUAL(ob_volume_errno(), EBADF);
 	BAD(ob_volume_write(volume, "/new", "x", 1), OB_VOLUME_READ_ONLY);
 	CHECK_EQUAL(ob_volume_errno(), EROFS);
-	CHECK(strstr(ob_volume_message(), "/new"));
+	CHECK(strstr(ob_volume_error(), "/new"));
 	test_bad_arguments(volume);
 	test_list_ends(volume);
 	test_threads(volume);
@@ -216,12 +216,12 @@ static void read_volume(const char *name, const char *key)
 	BAD(ob_volume_sync(second), OB_VOLUME_CLOSED);
 	GOOD(ob_volume_type(volume, &text));
 	CHECK(!strcmp(text, "ext4"));
-	ob_volume_free(text);
+	ob_volume_memory_free(text);
 	GOOD(ob_volume_warnings(volume, &text));
 	CHECK(!text[0]);
-	ob_volume_free(text);
+	ob_volume_memory_free(text);
 	GOOD(ob_volume_kernel_log(volume, &text));
-	ob_volume_free(text);
+	ob_volume_memory_free(text);
 	test_child(volume, file, name, key);
 	GOOD(ob_volume_close(volume));
 	test_nothing_stays(name, key);
@@ -265,10 +265,10 @@ static void test_attributes(struct ob_volume *volume)
 	GOOD(ob_volume_set_xattr(volume, "/file", "user.two", NULL, 0));
 	GOOD(ob_volume_xattrs(volume, "/file", &names, &length));
 	CHECK_EQUAL(length, sizeof("user.one\0user.two"));
-	ob_volume_free(names);
+	ob_volume_memory_free(names);
 	GOOD(ob_volume_xattr(volume, "/file", "user.one", &value, &length));
 	CHECK(length == 3 && !memcmp(value, "1\0x", 3));
-	ob_volume_free(value);
+	ob_volume_memory_free(value);
 	GOOD(ob_volume_remove_xattr(volume, "/file", "user.two"));
 	CHECK(ob_volume_xattr(volume, "/file", "user.two", &value, &length) < 0);
 	CHECK_EQUAL(ob_volume_errno(), ENODATA);
@@ -287,7 +287,7 @@ static void test_names(struct ob_volume *volume)
 	GOOD(ob_volume_symlink(volume, "b/c", "/a/link"));
 	GOOD(ob_volume_readlink(volume, "/a/link", &target));
 	CHECK(!strcmp(target, "b/c"));
-	ob_volume_free(target);
+	ob_volume_memory_free(target);
 	GOOD(ob_volume_stat(volume, "/a/link", 0, &stat));
 	CHECK_EQUAL(stat.type, OB_VOLUME_TYPE_DIRECTORY);
 	CHECK_EQUAL(stat.mode, 0700);
@@ -374,7 +374,7 @@ static void *fall_into_trap(void *volume)
 	struct ob_volume_stat stat = { .size = sizeof(stat) };
 
 	ob_volume_stat(volume, "/trap", 0, &stat);
-	fprintf(stderr, "/trap is none: %s\n", ob_volume_message());
+	fprintf(stderr, "/trap is none: %s\n", ob_volume_error());
 	_Exit(1);
 }
 
@@ -385,7 +385,7 @@ static bool log_has(struct ob_volume *volume, const char *words)
 
 	GOOD(ob_volume_kernel_log(volume, &text));
 	has = strstr(text, words);
-	ob_volume_free(text);
+	ob_volume_memory_free(text);
 	return has;
 }
 
@@ -432,7 +432,7 @@ static void contain_panic(const char *name, const char *other_name)
 	snprintf(copy, sizeof(copy), "%s.copy", other_name);
 	check_crashed(volume, file, copy);
 	BAD(ob_volume_close(volume), OB_VOLUME_CRASHED);
-	CHECK(strstr(ob_volume_message(), name));
+	CHECK(strstr(ob_volume_error(), name));
 	check_not_open(volume, file, OB_VOLUME_CLOSED);
 	/* Threads are in the dead kernel still, so its image is not free. */
 	BAD(ob_volume_open(name, NULL, &volume), OB_VOLUME_LOCKED);
@@ -492,8 +492,8 @@ static void fail(const char *name, const char *key, const char *error)
 	options.key_length = strlen(key);
 	result = ob_volume_open(name, &options, &volume);
 	CHECK(!volume);
-	printf("%s: %s\n", ob_volume_error_name(result), ob_volume_message());
-	printf("kernel: %s\n", ob_volume_kernel_words());
+	printf("%s: %s\n", ob_volume_error_name(result), ob_volume_error());
+	printf("kernel: %s\n", ob_volume_error_kernel_log());
 	fflush(stdout);
 	CHECK(!strcmp(ob_volume_error_name(result), error));
 }
@@ -503,7 +503,7 @@ int main(int count, char **arguments)
 	umask(027);
 	CHECK(count >= 4);
 	CHECK(ob_volume_version()[0] && !strcmp(ob_volume_error_name(0), "ok"));
-	CHECK(!ob_volume_message()[0] && !ob_volume_errno() && !ob_volume_kernel_words()[0]);
+	CHECK(!ob_volume_error()[0] && !ob_volume_errno() && !ob_volume_error_kernel_log()[0]);
 	if (!strcmp(arguments[1], "read"))
 		read_volume(arguments[2], arguments[3]);
 	else if (!strcmp(arguments[1], "write"))

@@ -49,7 +49,8 @@ static void test_copy(struct ob_volume *volume, const char *directory)
 	struct ob_volume_summary summary = { .size = sizeof(summary) };
 	struct watch watched = { .volume = volume, .thread = pthread_self() };
 	struct ob_volume_transfer options = {
-		.size = sizeof(options), .progress = watch, .context = &watched
+		.size = sizeof(options), .progress = watch,
+		.progress_context = &watched
 	};
 
 	GOOD(ob_volume_copy_in(in(directory, "tree"), volume, "/tree", &options, &summary));
@@ -62,6 +63,12 @@ static void test_copy(struct ob_volume *volume, const char *directory)
 	BAD(ob_volume_copy_out(volume, "/missing", in(directory, "none"), NULL, &summary),
 	    OB_VOLUME_NOT_FOUND);
 	CHECK(access(in(directory, "none"), F_OK));
+	/* Any memory of the library may stand for warnings. */
+	GOOD(ob_volume_type(volume, &summary.warnings));
+	GOOD(ob_volume_summary_free(&summary));
+	CHECK(!summary.warnings);
+	GOOD(ob_volume_summary_free(&summary));
+	GOOD(ob_volume_summary_free(NULL));
 	options.size = 1;
 	BAD(ob_volume_copy_out(volume, "/again", in(directory, "none"), &options, NULL),
 	    OB_VOLUME_USAGE);
@@ -101,7 +108,7 @@ static void test_image_stays(struct ob_volume *volume, const char *name, const c
 	int fd = open(name, O_RDWR);
 
 	BAD(ob_volume_copy_out(volume, "/tree/empty", name, NULL, NULL), OB_VOLUME_IN_USE);
-	CHECK(strstr(ob_volume_message(), "open volume"));
+	CHECK(strstr(ob_volume_error(), "open volume"));
 	BAD(ob_volume_copy_out(volume, "/tree/empty", in(directory, "linked.img"), &plain, NULL),
 	    OB_VOLUME_IN_USE);
 	BAD(ob_volume_tar_out(volume, "/tree", fd, NULL, NULL), OB_VOLUME_IN_USE);
@@ -126,7 +133,8 @@ static void test_cancel(struct ob_volume *volume, const char *directory)
 	struct ob_volume_stat stat = { .size = sizeof(stat) };
 	struct watch watched = { .volume = volume, .thread = pthread_self(), .result = 1 };
 	struct ob_volume_transfer options = {
-		.size = sizeof(options), .progress = watch, .context = &watched
+		.size = sizeof(options), .progress = watch,
+		.progress_context = &watched
 	};
 	volatile uint32_t cancel = 0;
 	void *arguments[] = { volume, (void *)in(directory, "large"), (void *)&cancel };

@@ -236,6 +236,12 @@ impl<T: Versioned> Fill<T> {
     pub fn required(self) -> Result<FillPointer<T>> {
         self.optional()?.ok_or_else(|| no_null(T::NAME))
     }
+
+    /// The results of an earlier call, and where they are. `None`: NULL.
+    pub fn stored(self) -> Result<Option<(T, FillPointer<T>)>> {
+        let stored = In::<T>(self.0, PhantomData).get()?;
+        Ok(stored.zip(self.optional()?))
+    }
 }
 
 /// A checked [`Fill`].

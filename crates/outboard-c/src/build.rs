@@ -2,7 +2,7 @@
 //! Making, partitioning, checking and resizing images.
 
 use crate::argument::{CancelFlag, Fill, In, Out, OutMemory, Text, Texts, Versioned};
-use crate::memory::Memory;
+use crate::memory::{Memory, Returned};
 use crate::open::{check_flags, utf8, VolumeOptions};
 use crate::result::{caught, status, CallFailure, Result};
 use outboard::Limits;
@@ -10,7 +10,7 @@ use outboard_build::{
     Build, Cancel, CheckMode, CheckOutcome, CheckPlan, DiskPlan, NewPartition, NewTable,
     SizeChange, TableKind, TablePlan, VolumePlan,
 };
-use std::ffi::{c_int, c_void, OsStr};
+use std::ffi::{c_int, OsStr};
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -63,9 +63,19 @@ unsafe impl Versioned for TableOptions<'_> {
 pub struct CheckedOut {
     size: usize,
     outcome: u32,
-    kind: *mut c_void,
-    checker: *mut c_void,
-    output: *mut c_void,
+    kind: Returned,
+    checker: Returned,
+    output: Returned,
+}
+
+impl CheckedOut {
+    const EMPTY: Self = Self {
+        size: 0,
+        outcome: 0,
+        kind: Returned::NONE,
+        checker: Returned::NONE,
+        output: Returned::NONE,
+    };
 }
 
 // SAFETY: all of it holds; the pointers may be NULL.
@@ -245,14 +255,7 @@ pub extern "C" fn ob_volume_check(
 ) -> c_int {
     status(|| {
         let result = checked.required()?;
-        let empty = CheckedOut {
-            size: 0,
-            outcome: 0,
-            kind: ptr::null_mut(),
-            checker: ptr::null_mut(),
-            output: ptr::null_mut(),
-        };
-        result.set(empty);
+        result.set(CheckedOut::EMPTY);
         let name = name.required("the name of the volume")?;
         let plan = CheckPlan {
             mode: mode_of(flags)?,
@@ -271,11 +274,28 @@ pub extern "C" fn ob_volume_check(
         let (kind, checker, output) = (kind?, checker?, output?);
         result.set(CheckedOut {
             outcome,
-            kind: kind.release(),
-            checker: checker.release(),
-            output: output.release(),
-            ..empty
+            kind: Returned::of(kind),
+            checker: Returned::of(checker),
+            output: Returned::of(output),
+            ..CheckedOut::EMPTY
         });
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_checked_free(checked: Fill<CheckedOut>) -> c_int {
+    status(|| {
+        if let Some((stored, place)) = checked.stored()? {
+            for memory in [stored.kind, stored.checker, stored.output] {
+                memory.free();
+            }
+            let outcome = stored.outcome;
+            place.set(CheckedOut {
+                outcome,
+                ..CheckedOut::EMPTY
+            });
+        }
         Ok(())
     })
 }

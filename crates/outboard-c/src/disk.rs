@@ -79,9 +79,9 @@ pub extern "C" fn ob_volume_disk_backing(
     })
 }
 
-/// `struct ob_volume_listed`.
+/// `struct ob_volume_info`.
 #[repr(C)]
-pub struct ListedEntry {
+pub struct VolumeInfo {
     size: usize,
     name: *const c_char,
     sort: *const c_char,
@@ -94,7 +94,7 @@ pub struct ListedEntry {
     is_locked: u32,
 }
 
-type ListedFunction = extern "C" fn(*mut c_void, *const ListedEntry) -> c_int;
+type InfoFunction = extern "C" fn(*mut c_void, *const VolumeInfo) -> c_int;
 
 fn c_text(bytes: &[u8]) -> CString {
     let bytes = bytes.iter().copied().filter(|&byte| byte != 0);
@@ -104,7 +104,7 @@ fn c_text(bytes: &[u8]) -> CString {
 /// Calls the function for a volume. `None`: go on.
 fn call(
     entry: &VolumeEntry,
-    function: ListedFunction,
+    function: InfoFunction,
     context: *mut c_void,
 ) -> Result<Option<c_int>> {
     let name = CString::new(entry.name().as_bytes());
@@ -113,8 +113,8 @@ fn call(
     let [kind, label, uuid, problem] = [entry.kind(), entry.label(), entry.uuid(), entry.problem()]
         .map(|text| text.map(|text| c_text(text.as_bytes())));
     let pointer = |text: &Option<CString>| text.as_deref().map_or(ptr::null(), CStr::as_ptr);
-    let listed = ListedEntry {
-        size: size_of::<ListedEntry>(),
+    let info = VolumeInfo {
+        size: size_of::<VolumeInfo>(),
         name: name.as_ptr(),
         sort: sort.as_ptr(),
         kind: pointer(&kind),
@@ -125,7 +125,7 @@ fn call(
         is_file_system: entry.is_file_system().into(),
         is_locked: entry.is_locked().into(),
     };
-    match in_callback(|| function(context, &listed)) {
+    match in_callback(|| function(context, &info)) {
         0 => Ok(None),
         end @ 1.. => Ok(Some(end)),
         _ => {
@@ -138,7 +138,7 @@ fn call(
 #[no_mangle]
 pub extern "C" fn ob_volume_disk_list(
     handle: Handle,
-    function: Option<ListedFunction>,
+    function: Option<InfoFunction>,
     context: *mut c_void,
 ) -> c_int {
     code(|| {

@@ -29,7 +29,7 @@ pub extern "C" fn ob_volume_cancel_new(place: Out<Handle>) -> c_int {
 }
 
 #[no_mangle]
-pub extern "C" fn ob_volume_cancel(handle: Handle) -> c_int {
+pub extern "C" fn ob_volume_cancel_calls(handle: Handle) -> c_int {
     status(|| {
         cancel(handle)?.cancel();
         Ok(())
@@ -42,7 +42,7 @@ pub extern "C" fn ob_volume_cancel_free(handle: Handle) -> c_int {
 }
 
 #[no_mangle]
-pub extern "C" fn ob_volume_limit(handle: Handle, milliseconds: u64) -> c_int {
+pub extern "C" fn ob_volume_limit(milliseconds: u64, handle: Handle) -> c_int {
     status(|| {
         let mut limits = Limits::none();
         if !handle.is_null() {

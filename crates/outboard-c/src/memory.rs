@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Memory that the caller gets and releases with `ob_volume_free`.
+//! Memory that the caller gets, and releases with `ob_volume_memory_free` or with the function of
+//! the struct that has it.
 
 use crate::result::{CallFailure, Result};
 use std::ffi::c_void;
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 
 /// Memory of the C library, with one byte 0 after its contents.
@@ -61,14 +62,28 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that comes back from the caller.
+/// Memory of the caller, which comes back. NULL: there is none.
+#[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Returned(*mut c_void);
 
+impl Returned {
+    pub const NONE: Self = Self(ptr::null_mut());
+
+    /// For a member of a struct that the caller gets.
+    pub fn of(memory: Memory) -> Self {
+        Self(memory.release())
+    }
+
+    pub fn free(self) {
+        // SAFETY: the caller passes NULL or what `Memory::release` returned, once.
+        unsafe { libc::free(self.0) }
+    }
+}
+
 #[no_mangle]
-pub extern "C" fn ob_volume_free(memory: Returned) {
-    // SAFETY: the caller passes NULL or what `Memory::release` returned, once.
-    unsafe { libc::free(memory.0) }
+pub extern "C" fn ob_volume_memory_free(memory: Returned) {
+    memory.free();
 }
 
 #[cfg(test)]
@@ -82,8 +97,8 @@ mod tests {
         let start: *mut u8 = memory.release().cast();
         // SAFETY: three bytes and one after them.
         assert_eq!(unsafe { slice::from_raw_parts(start, 4) }, b"abc\0");
-        ob_volume_free(Returned(start.cast()));
-        ob_volume_free(Returned(std::ptr::null_mut()));
+        ob_volume_memory_free(Returned(start.cast()));
+        ob_volume_memory_free(Returned::NONE);
         assert!(Memory::zeroed(usize::MAX).is_err());
     }
 }

@@ -161,12 +161,12 @@ fn last_text(text: impl FnOnce(&Last) -> *const c_char) -> *const c_char {
 }
 
 #[no_mangle]
-pub extern "C" fn ob_volume_message() -> *const c_char {
+pub extern "C" fn ob_volume_error() -> *const c_char {
     last_text(|last| last.message.as_ptr())
 }
 
 #[no_mangle]
-pub extern "C" fn ob_volume_kernel_words() -> *const c_char {
+pub extern "C" fn ob_volume_error_kernel_log() -> *const c_char {
     last_text(|last| last.kernel.as_ptr())
 }
 

@@ -4,7 +4,7 @@
 
 use crate::argument::{CancelFlag, Descriptor, Fill, In, Text, Versioned};
 use crate::handle::{volume, Handle};
-use crate::memory::Memory;
+use crate::memory::{Memory, Returned};
 use crate::open::check_flags;
 use crate::result::{caught, in_callback, status, CallFailure, Result};
 use outboard::{Cancel, HostTree, Limits, Tree};
@@ -41,7 +41,7 @@ pub struct TransferOptions<'a> {
     flags: u32,
     compression: u32,
     progress: Option<ProgressFunction>,
-    context: *mut c_void,
+    progress_context: *mut c_void,
     cancel: CancelFlag<'a>,
 }
 
@@ -58,10 +58,10 @@ pub struct SummaryOut {
     size: usize,
     files: u64,
     bytes: u64,
-    warnings: *mut c_void,
+    warnings: Returned,
 }
 
-// SAFETY: all of it holds.
+// SAFETY: all of it holds; the pointer may be NULL.
 unsafe impl Versioned for SummaryOut {
     const LEAST: usize = size_of::<Self>();
     const NAME: &'static str = "ob_volume_summary";
@@ -120,7 +120,7 @@ impl Watcher<'_> {
             return false;
         };
         let progress = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        in_callback(|| function(self.options.context, &progress)) != 0
+        in_callback(|| function(self.options.progress_context, &progress)) != 0
     }
 }
 
@@ -130,7 +130,7 @@ fn default_options<'a>() -> TransferOptions<'a> {
         flags: 0,
         compression: 0,
         progress: None,
-        context: ptr::null_mut(),
+        progress_context: ptr::null_mut(),
         cancel: CancelFlag::NONE,
     }
 }
@@ -232,15 +232,29 @@ fn check_archive(archive: &File) -> Result<()> {
 
 fn summary_out(summary: &Summary) -> Result<SummaryOut> {
     let warnings = if summary.warnings.is_empty() {
-        ptr::null_mut()
+        Returned::NONE
     } else {
-        Memory::of(summary.warnings.join("\n").as_bytes())?.release()
+        Returned::of(Memory::of(summary.warnings.join("\n").as_bytes())?)
     };
     Ok(SummaryOut {
         size: 0,
         files: summary.files,
         bytes: summary.bytes,
         warnings,
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn ob_volume_summary_free(summary: Fill<SummaryOut>) -> c_int {
+    status(|| {
+        if let Some((stored, place)) = summary.stored()? {
+            stored.warnings.free();
+            place.set(SummaryOut {
+                warnings: Returned::NONE,
+                ..stored
+            });
+        }
+        Ok(())
     })
 }
 

@@ -2,7 +2,7 @@
 //! Components: modules of the kernel, as safe functions.
 
 use crate::{explained, ffi, Instance};
-use libc::c_void;
+use libc::{c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -42,7 +42,7 @@ fn check(result: i32) -> io::Result<()> {
     Err(explained(error, reason.to_string_lossy()))
 }
 
-extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info) {
+extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info) -> c_int {
     // SAFETY: `context` is the vector that list() passes, used by nobody else meanwhile; the
     // library passes a valid description.
     let (found, info) = unsafe { (&mut *context.cast::<Vec<Component>>(), &*info) };
@@ -52,11 +52,12 @@ extern "C" fn collect(context: *mut c_void, info: *const ffi::ob_component_info)
             .to_string_lossy()
             .into_owned(),
         file_size: info.file_size,
-        loaded: (info.loaded != 0).then_some(Loaded {
+        loaded: (info.is_loaded != 0).then_some(Loaded {
             memory: info.memory,
             users: info.users,
         }),
     });
+    0
 }
 
 /// # Safety

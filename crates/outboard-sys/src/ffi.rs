@@ -4,11 +4,11 @@
 // The header documents each of them.
 #![allow(missing_docs)]
 
-use libc::{c_char, c_int, c_long, c_uint, c_void, iovec, size_t};
+use libc::{c_char, c_int, c_long, c_void, iovec, size_t};
 
 pub const OB_LOG_DEFAULT: c_int = -1;
-pub const OB_DISK_READ_ONLY: c_uint = 1;
-pub const OB_DISK_NO_LOCK: c_uint = 2;
+pub const OB_DISK_READ_ONLY: u32 = 1;
+pub const OB_DISK_NO_LOCK: u32 = 2;
 
 /// Room for the name of a disk, its final NUL included.
 pub const DISK_NAME_SIZE: usize = 32;
@@ -20,7 +20,7 @@ pub type LogFunction = extern "C" fn(*mut c_void, c_int, *const c_char, size_t);
 #[repr(C)]
 pub struct ob_config {
     pub size: size_t,
-    pub vcpus: c_uint,
+    pub vcpus: u32,
     pub memory: u64,
     pub command_line: *const c_char,
     pub log_level: c_int,
@@ -31,13 +31,14 @@ pub struct ob_config {
     pub panic: Option<PanicFunction>,
     pub panic_context: *mut c_void,
     pub kernel: *const c_char,
-    pub contain_panic: c_int,
-    pub flags: u64,
-    pub spare_interfaces: c_uint,
+    pub flags: u32,
+    pub spare_interfaces: u32,
 }
 
 /// Of `ob_config.flags`: other processes may map the kernel's memory.
-pub const OB_SHARED_MEMORY: u64 = 1;
+pub const OB_SHARED_MEMORY: u32 = 1;
+/// Of `ob_config.flags`: a panic ends the kernel, not the process.
+pub const OB_CONTAIN_PANIC: u32 = 2;
 
 /// A handle; only pointers to it exist.
 #[repr(C)]
@@ -70,8 +71,8 @@ pub struct ob_disk_operations {
 pub struct ob_disk_config {
     pub size: size_t,
     pub path: *const c_char,
-    pub flags: c_uint,
-    pub sector_size: c_uint,
+    pub flags: u32,
+    pub sector_size: u32,
     pub operations: *const ob_disk_operations,
     pub context: *mut c_void,
     pub capacity: u64,
@@ -83,11 +84,11 @@ pub struct ob_component_info {
     pub name: *const c_char,
     pub file_size: u64,
     pub memory: u64,
-    pub users: c_uint,
-    pub loaded: c_int,
+    pub users: u32,
+    pub is_loaded: u32,
 }
 
-pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info);
+pub type ComponentFunction = extern "C" fn(*mut c_void, *const ob_component_info) -> c_int;
 
 extern "C" {
     pub fn ob_instance_new(instance: *mut *mut ob_instance) -> c_int;
@@ -136,16 +137,16 @@ extern "C" {
         description: *const c_char,
         name: *mut c_char,
     ) -> c_int;
-    pub fn ob_net_serve_listen(
+    pub fn ob_net_server_new(
         hub: *const c_char,
         socket: *const c_char,
         log: Option<LineFunction>,
         context: *mut c_void,
         server: *mut *mut ob_net_server,
     ) -> c_int;
-    pub fn ob_net_serve_start(server: *mut ob_net_server, opener: c_int) -> c_int;
-    pub fn ob_net_serve_open(server: *const ob_net_server, socket: c_int);
-    pub fn ob_net_serve_end(server: *mut ob_net_server);
+    pub fn ob_net_server_start(server: *mut ob_net_server, opener: c_int) -> c_int;
+    pub fn ob_net_server_open_files(server: *const ob_net_server, socket: c_int);
+    pub fn ob_net_server_free(server: *mut ob_net_server);
     pub fn ob_net_configure_on(
         instance: *mut ob_instance,
         name: *const c_char,

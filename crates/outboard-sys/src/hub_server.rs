@@ -44,7 +44,7 @@ impl HubServer {
         let mut server = null_mut();
         // SAFETY: the strings end with NULs, and `log` lives as long as the server.
         let result = unsafe {
-            ffi::ob_net_serve_listen(
+            ffi::ob_net_server_new(
                 hub.as_ptr(),
                 socket.as_ptr(),
                 Some(call_log),
@@ -73,7 +73,7 @@ impl HubServer {
         }
         let opener = opener.map_or(-1, |opener| opener.as_raw_fd());
         // SAFETY: the handle is good, and this is the first call for it.
-        check(unsafe { ffi::ob_net_serve_start(self.server, opener) })?;
+        check(unsafe { ffi::ob_net_server_start(self.server, opener) })?;
         self.is_started = true;
         Ok(())
     }
@@ -82,7 +82,7 @@ impl HubServer {
     /// its end of the pair. Trusts nothing that comes from `socket`.
     pub fn open_files(&self, socket: impl AsFd) {
         // SAFETY: the handle is good, and the descriptor is open during the call.
-        unsafe { ffi::ob_net_serve_open(self.server, socket.as_fd().as_raw_fd()) };
+        unsafe { ffi::ob_net_server_open_files(self.server, socket.as_fd().as_raw_fd()) };
     }
 }
 
@@ -90,7 +90,7 @@ impl Drop for HubServer {
     fn drop(&mut self) {
         // SAFETY: the handle is good. After its end, nobody calls the function.
         unsafe {
-            ffi::ob_net_serve_end(self.server);
+            ffi::ob_net_server_free(self.server);
             drop(Box::from_raw(self.log));
         }
     }

@@ -2,7 +2,7 @@
 //! Configuration of kernels and disks, and facts about the library, as safe functions.
 
 use crate::ffi;
-use libc::{c_char, c_int, c_uint, c_void, size_t};
+use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::ptr::null_mut;
@@ -83,6 +83,17 @@ impl Callbacks {
 }
 
 impl Config {
+    fn flags(&self) -> u32 {
+        let mut flags = 0;
+        if self.shared_memory {
+            flags |= ffi::OB_SHARED_MEMORY;
+        }
+        if self.contain_panic {
+            flags |= ffi::OB_CONTAIN_PANIC;
+        }
+        flags
+    }
+
     /// As the library takes it. The result points to strings of `self`, and to `callbacks`, which
     /// get the functions.
     pub(crate) fn raw(&mut self, callbacks: &mut Callbacks) -> ffi::ob_config {
@@ -105,12 +116,7 @@ impl Config {
             panic: has_panic.then_some(call_panic as ffi::PanicFunction),
             panic_context: callbacks.panic.cast(),
             kernel: pointer(&self.image),
-            contain_panic: self.contain_panic.into(),
-            flags: if self.shared_memory {
-                ffi::OB_SHARED_MEMORY
-            } else {
-                0
-            },
+            flags: self.flags(),
             spare_interfaces: self.spare_interfaces,
         }
     }
@@ -167,7 +173,7 @@ pub struct DiskConfig {
 impl DiskConfig {
     /// As the library takes it, without a path and functions.
     pub(crate) fn raw(self) -> ffi::ob_disk_config {
-        let mut flags: c_uint = 0;
+        let mut flags = 0;
         if self.read_only {
             flags |= ffi::OB_DISK_READ_ONLY;
         }

@@ -45,33 +45,33 @@ int ob_net_remove(int number);
 /*
  * Offers a port of a hub as a back-end of vhost-user: listens on a UNIX socket at the path
  * `socket`, which only this user can reach. A front-end that connects, as QEMU's netdev vhost-user
- * does, waits until ob_net_serve_start(). `hub` is as "hub:/run/lab" or "hub:/run/lab,mtu=9000".
+ * does, waits until ob_net_server_start(). `hub` is as "hub:/run/lab" or "hub:/run/lab,mtu=9000".
  * `log` (may be NULL) receives a line about each front-end that is refused, on another thread.
- * Needs no kernel. Stores a handle for ob_net_serve_end(). Returns 0, or -EADDRINUSE (a process
+ * Needs no kernel. Stores a handle for ob_net_server_free(). Returns 0, or -EADDRINUSE (a process
  * listens there), or the host's error.
  */
 struct ob_net_server;
-int ob_net_serve_listen(const char *hub, const char *socket,
-			void (*log)(void *context, const char *line), void *context,
-			struct ob_net_server **server);
+int ob_net_server_new(const char *hub, const char *socket,
+		      void (*log)(void *context, const char *line), void *context,
+		      struct ob_net_server **server);
 
 /*
  * Serves on a thread from now on: a front-end is on the segment until it has gone. One front-end
  * at a time; others wait. At most once for each handle. `opener`: -1. Or, in a process in a sandbox
  * that opens no files, one end of a pair of stream sockets, which is copied. The process that
- * called fork() after ob_net_serve_listen() calls ob_net_serve_open() with the other end. Returns 0
- * or the host's error. A child that fork() makes later has no server.
+ * called fork() after ob_net_server_new() calls ob_net_server_open_files() with the other end.
+ * Returns 0 or the host's error. A child that fork() makes later has no server.
  */
-int ob_net_serve_start(struct ob_net_server *server, int opener);
+int ob_net_server_start(struct ob_net_server *server, int opener);
 
 /*
  * Opens the hub, and the memory of its ports, for a copy of the process that serves. Trusts nothing
  * that comes from `socket`. Blocks until the other process has closed its end. Any thread.
  */
-void ob_net_serve_open(const struct ob_net_server *server, int socket);
+void ob_net_server_open_files(const struct ob_net_server *server, int socket);
 
 /* Disconnects the front-end, removes the socket, frees the handle. Blocks for a moment. */
-void ob_net_serve_end(struct ob_net_server *server);
+void ob_net_server_free(struct ob_net_server *server);
 
 /* Why the calling thread's last call of this header failed, in one line; "" if it did not. */
 const char *ob_net_error(void);

@@ -7,6 +7,10 @@
  * becomes a thread of the one Linux process that this program is inside the kernel, and leaves it
  * when it ends. System calls have Linux's x86-64 numbers, and structures the layout that this
  * host's C library uses for them.
+ *
+ * The rules for names, errors, memory and callbacks are those of all headers: docs/c-api.md. A
+ * function that returns int returns 0 or a number, or -errno. The text of the calling thread's last
+ * failure about disks is that of ob_disk_error(), and so for the other families of functions.
  */
 #ifndef OUTBOARD_OUTBOARD_H
 #define OUTBOARD_OUTBOARD_H
@@ -24,7 +28,7 @@ extern "C" {
 struct ob_config {
 	size_t size;			/* sizeof(struct ob_config) */
 	/* virtual CPUs, 1 to 64; 0: as many as the host has; 1 in a kernel built with SMP=n */
-	unsigned int vcpus;
+	uint32_t vcpus;
 	/*
 	 * Most memory that the kernel may use, in bytes: at least 16 MB, or 4 MB without disks
 	 * (profile base). 0: ob_memory_default().
@@ -76,15 +80,9 @@ struct ob_config {
 	 */
 	const char *kernel;
 	/*
-	 * 1: a panic ends this kernel, not the process. `panic` gets the text, or standard error
-	 * does. Then calls of this kernel fail with -ENODEV. Threads that are in a call stay there
-	 * for ever, also in ob_halt. The instance cannot be used again and is not freed. A panic
-	 * during ob_boot ends the process all the same. 0: as described at `panic`. Absent in
-	 * programs built before this member existed.
+	 * OB_SHARED_MEMORY, OB_CONTAIN_PANIC. Absent in programs built before this member existed.
 	 */
-	int contain_panic;
-	/* OB_SHARED_MEMORY or 0. Absent in programs built before this member existed. */
-	uint64_t flags;
+	uint32_t flags;
 	/*
 	 * Interfaces that a snapshot has in advance, at most 32: eth0, eth1 and so on, down. A
 	 * hub's port without a given MTU takes the first one that is left, and is ready sooner.
@@ -92,14 +90,21 @@ struct ob_config {
 	 * `command_line`: "sysctl.net.ipv6.conf.default.accept_dad=0". 0: none. Without a snapshot
 	 * there are none. Absent in programs built before this member existed.
 	 */
-	unsigned int spare_interfaces;
+	uint32_t spare_interfaces;
 };
 
 /*
  * Other processes may map the kernel's memory, as interfaces of the kind vhost-user need it
  * (docs/net.md). Such a kernel uses no snapshot, and returns no memory to the host until it halts.
  */
-#define OB_SHARED_MEMORY 1ull
+#define OB_SHARED_MEMORY 1u
+/*
+ * A panic ends this kernel, not the process. `panic` gets the text, or standard error does. Then
+ * calls of this kernel fail with -ENODEV. Threads that are in a call stay there for ever, also in
+ * ob_halt. The instance cannot be used again and is not freed. A panic during ob_boot ends the
+ * process all the same.
+ */
+#define OB_CONTAIN_PANIC 2u
 
 /*
  * Writes a line of the log to standard error, for `log` above. Does not wait for a reader: a line
@@ -274,8 +279,8 @@ struct ob_disk_config {
 	 * to all copies of a descriptor: the program must not flock() or fsync() it meanwhile.
 	 */
 	const char *path;
-	unsigned int flags;
-	unsigned int sector_size;	/* 0: the device's own (512 for a file); 512 or 4096 */
+	uint32_t flags;
+	uint32_t sector_size;		/* 0: the device's own (512 for a file); 512 or 4096 */
 	/*
 	 * For a disk that the program serves: `path` is NULL, and `capacity` is its size in bytes,
 	 * cut to a multiple of the sector size (at least one sector, at most INT64_MAX). There is
@@ -349,18 +354,20 @@ struct ob_component_info {
 	uint64_t file_size;
 	/* bytes in the kernel; 0 if it is not loaded */
 	uint64_t memory;
-	unsigned int users;		/* number of users */
-	int loaded;
+	uint32_t users;			/* number of users */
+	uint32_t is_loaded;		/* 1: it is loaded */
 };
 
-typedef void ob_component_function(void *context, const struct ob_component_info *info);
+/* Called for each component. It is valid only during the call. 0: go on; another value ends. */
+typedef int ob_component_info_function(void *context, const struct ob_component_info *info);
 
 /*
  * Calls the function for every component, sorted by name, then for loaded modules that the program
- * brought. -ENOENT, after these calls: no components came with the library. -EINVAL: the function
- * is NULL. Works before ob_boot, too.
+ * brought. Returns 0, or the other value by which the function has ended the list. -ENOENT, after
+ * these calls: no components came with the library. -EINVAL: the function is NULL. Works before
+ * ob_boot, too.
  */
-int ob_component_list(ob_component_function *function, void *context);
+int ob_component_list(ob_component_info_function *function, void *context);
 
 /*
  * Instances: several kernels in one process. Each has its own memory, disks, files, log and
@@ -412,7 +419,7 @@ int ob_component_load_on(struct ob_instance *instance, const char *name, const c
 int ob_component_load_file_on(struct ob_instance *instance, const char *path,
 			      const char *parameters);
 int ob_component_unload_on(struct ob_instance *instance, const char *name);
-int ob_component_list_on(struct ob_instance *instance, ob_component_function *function,
+int ob_component_list_on(struct ob_instance *instance, ob_component_info_function *function,
 			 void *context);
 
 /* "0.1.0" */

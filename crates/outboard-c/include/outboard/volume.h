@@ -4,9 +4,11 @@
  * `outboard` opens, by the same names: "laptop.qcow2@3@@home" is the btrfs subvolume @home in
  * partition 3, which may be encrypted. docs/volume-api.md has a table of tasks.
  *
+ * The rules for names, errors, memory and callbacks are those of all headers: docs/c-api.md.
+ *
  * Results. A function that returns int returns 0, or a negative OB_VOLUME_* for an error. A
- * function that returns int64_t returns a count, or such an error. The message, the errno and the
- * kernel's own words are then in the functions of "Errors" below.
+ * function that returns int64_t returns a count, or such an error. The functions of "Errors" below
+ * then have the text, the errno and the lines of the kernel's log.
  *
  * Threads. Any thread may call any function at any time, also several threads with one handle.
  * Functions may block for as long as the host's disk does, except where a comment says otherwise.
@@ -22,7 +24,8 @@
  *
  * Memory. Functions do not keep pointers of the caller, except where a comment says so. Memory
  * that a function returns by a pointer to a pointer is the caller's: release it with
- * ob_volume_free(). On an error such a pointer is NULL.
+ * ob_volume_memory_free(). On an error such a pointer is NULL. A struct of results that has memory
+ * has a function of its own that releases all of it.
  *
  * The process. The library sets no signal handlers but those of liboutboard (docs/c-api.md),
  * changes neither umask nor working directory, prints nothing, and asks nothing on the terminal.
@@ -75,20 +78,23 @@ enum ob_volume_error {
 };
 
 /*
- * About the calling thread's last call that failed. The text of the message says what failed, on
- * which thing, why and what to do; lines are separated by newlines. `errno` is Linux's number of
- * the system call that failed, or 0. The kernel's words are lines of its log about the failure, or
- * "". The strings stay valid until the thread's next call that fails. They do not block.
+ * About the calling thread's last call that failed. The text says what failed, on which thing, why
+ * and what to do; lines are separated by newlines. `errno` is Linux's number of the system call
+ * that failed, or 0. The kernel's log has its lines about the failure, or "". The strings stay
+ * valid until the thread's next call that fails. These functions do not block.
  */
-const char *ob_volume_message(void);
+const char *ob_volume_error(void);
 int ob_volume_errno(void);
-const char *ob_volume_kernel_words(void);
+const char *ob_volume_error_kernel_log(void);
 
 /* A name of an error for logs and protocols: "wrong-key"; "ok" for 0. Static storage. */
 const char *ob_volume_error_name(int error);
 
-/* Releases memory that a function of this library returned. NULL is allowed. Does not block. */
-void ob_volume_free(void *memory);
+/*
+ * Releases memory that a function stored at a pointer to a pointer; no handle, and no struct. NULL
+ * is allowed. Does not block.
+ */
+void ob_volume_memory_free(void *memory);
 
 /*
  * Volumes
@@ -194,8 +200,8 @@ int64_t ob_volume_disk_length(struct ob_volume_disk *disk);
 int ob_volume_disk_backing(struct ob_volume_disk *disk, char **paths, size_t *length);
 
 /* A partition or volume. All of it is valid only during the callback. */
-struct ob_volume_listed {
-	size_t size;			/* sizeof(struct ob_volume_listed), set by the library */
+struct ob_volume_info {
+	size_t size;			/* sizeof(struct ob_volume_info), set by the library */
 	const char *name;		/* for ob_volume_disk_volume: "2", "vg0/root", "3@@home" */
 	const char *sort;		/* in words: "partition", "logical volume", "subvolume" */
 	const char *type;		/* of what is in it, as in "ext4"; NULL: unknown */
@@ -211,14 +217,14 @@ struct ob_volume_listed {
  * Called for each volume, on the thread that called ob_volume_disk_list. It may call every function
  * but ob_volume_close and ob_volume_disk_close. 0: go on; another value ends the listing.
  */
-typedef int ob_volume_listed_function(void *context, const struct ob_volume_listed *volume);
+typedef int ob_volume_info_function(void *context, const struct ob_volume_info *volume);
 
 /*
  * Lists the partitions, then the volumes in layers: logical volumes, arrays, encrypted volumes,
  * subvolumes. Opens all layers that need no key, or whose key the options have. The name of the
  * whole disk is "". The result is as that of ob_volume_list.
  */
-int ob_volume_disk_list(struct ob_volume_disk *disk, ob_volume_listed_function *function,
+int ob_volume_disk_list(struct ob_volume_disk *disk, ob_volume_info_function *function,
 			void *context);
 
 /*
@@ -444,7 +450,7 @@ struct ob_volume_transfer {
 	uint32_t flags;			/* OB_VOLUME_FOLLOW, ... */
 	uint32_t compression;		/* of ob_volume_tar_out: enum ob_volume_compression */
 	ob_volume_progress_function *progress;
-	void *context;			/* for `progress` */
+	void *progress_context;
 	/*
 	 * Another thread, or a signal handler, cancels the transfer when it stores a value other
 	 * than 0 here. The memory must stay valid during the call.
@@ -457,15 +463,20 @@ struct ob_volume_summary {
 	/* Complete files, and bytes that were written; also after an error. */
 	uint64_t files;
 	uint64_t bytes;
-	/* Attributes that were not kept, one per line; NULL: none. For ob_volume_free(). */
-	char *warnings;
+	char *warnings;			/* attributes that were not kept, by lines; NULL: none */
 };
+
+/*
+ * Releases the memory in a summary, and stores NULL there. NULL, and a summary without memory, are
+ * allowed. Does not block.
+ */
+int ob_volume_summary_free(struct ob_volume_summary *summary);
 
 /*
  * Copies a file, or a directory with everything in it, with owner, permissions, times, access
  * control lists, extended attributes and hard links. `to_path` is the path of the copy itself. A
  * directory is merged into one that is there. `options` and `summary` may be NULL; then warnings
- * are dropped.
+ * are dropped. A summary is filled after an error, too.
  *
  * After OB_VOLUME_INTERRUPTED and other errors complete copies stay; a new copy that is not
  * complete is removed. The message names an old file that has only a part of its new contents.
@@ -515,22 +526,23 @@ int ob_volume_cancel_new(struct ob_volume_cancel **cancel);
  * now, and all later ones. They fail with OB_VOLUME_INTERRUPTED. For ever: make another handle for
  * later work. Does not wait for these calls. Not for signal handlers.
  */
-int ob_volume_cancel(struct ob_volume_cancel *cancel);
+int ob_volume_cancel_calls(struct ob_volume_cancel *cancel);
 
-/* Ends the handle. Threads that have set it keep their limit, which nobody can reach any more. */
+/* Frees the handle. Threads that have set it keep their limit, which no call can reach any more. */
 int ob_volume_cancel_free(struct ob_volume_cancel *cancel);
 
 /*
- * Limits the calls that this thread makes from now on, in place of the limits before. `cancel` may
- * be NULL. `milliseconds`: a deadline from now on for all calls together, after which they fail
- * with OB_VOLUME_TIMED_OUT; 0: none. ob_volume_limit(NULL, 0) ends all limits of the thread.
+ * Limits the calls that this thread makes from now on, in place of the limits before.
+ * `milliseconds`: a deadline from now on for all calls together, after which they fail with
+ * OB_VOLUME_TIMED_OUT; 0: none. `cancel` may be NULL. ob_volume_limit(0, NULL) ends all limits of
+ * the thread.
  *
  * A call that a limit has ended leaves what it leaves after another error. A file that is half
  * written by ob_volume_write() stays; transfers remove new copies that are not complete.
  * ob_volume_close(), ob_volume_file_close() and the functions of errors and memory have no limits.
  * A wait of the host's disk in the middle of a change ends by itself alone.
  */
-int ob_volume_limit(struct ob_volume_cancel *cancel, uint64_t milliseconds);
+int ob_volume_limit(uint64_t milliseconds, struct ob_volume_cancel *cancel);
 
 /*
  * Making and changing images
@@ -580,7 +592,7 @@ struct ob_volume_make {
 int ob_volume_make(const char *name, const char *type, const struct ob_volume_make *make,
 		   const struct ob_volume_options *options, char **warnings);
 
-enum ob_volume_table_kind {
+enum ob_volume_table_type {
 	OB_VOLUME_GPT = 0,
 	OB_VOLUME_MBR = 1
 };
@@ -588,7 +600,7 @@ enum ob_volume_table_kind {
 struct ob_volume_table {
 	size_t size;			/* sizeof(struct ob_volume_table) */
 	uint32_t flags;			/* OB_VOLUME_REPLACE, OB_VOLUME_REPRODUCIBLE, or 0 */
-	uint32_t kind;			/* enum ob_volume_table_kind */
+	uint32_t type;			/* enum ob_volume_table_type */
 	uint64_t length;		/* bytes of a new image; 0: the image exists */
 	/* "TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]" as in "linux:rest"; ends with NULL */
 	const char *const *partitions;
@@ -617,13 +629,21 @@ enum ob_volume_check_outcome {
 struct ob_volume_checked {
 	size_t size;			/* sizeof(struct ob_volume_checked), set by the caller */
 	uint32_t outcome;		/* enum ob_volume_check_outcome */
-	/* For ob_volume_free(): the type of the file system, the tool, and all that it printed. */
-	char *type;
-	char *checker;
-	char *output;
+	char *type;			/* of the file system, as in "ext4" */
+	char *checker;			/* the tool, as in "e2fsck" */
+	char *output;			/* all that the tool printed */
 };
 
-/* Checks a file system by the tool of its type. Errors that it finds are no error of the call. */
+/*
+ * Releases the memory in a result, and stores NULL there. NULL, and a result without memory, are
+ * allowed. Does not block.
+ */
+int ob_volume_checked_free(struct ob_volume_checked *checked);
+
+/*
+ * Checks a file system by the tool of its type. Errors that it finds are no error of the call. On
+ * an error the result has no memory.
+ */
 int ob_volume_check(const char *name, uint32_t flags, const struct ob_volume_options *options,
 		    struct ob_volume_checked *checked);
 
