@@ -2,7 +2,7 @@
 //! The program as the front of the engine: its words, its standard error, its progress bars.
 
 use crate::commands::progress::byte_bar;
-use crate::{exit_code, hints, reports};
+use crate::{exit_code, hints, kernel_warnings, reports};
 use outboard::{log_to_stderr, Fd};
 use outboard_error::format::plain_line;
 use outboard_error::{AtPanic, Front, Hint, Kept, Reported};
@@ -46,6 +46,10 @@ impl Front for Program {
 
     fn kernel_line(&self, line: &[u8]) {
         log_to_stderr(line);
+    }
+
+    fn kernel_warning(&self, line: &[u8]) {
+        kernel_warnings::append(line);
     }
 
     fn at_panic(&self) -> io::Result<Box<AtPanic>> {

@@ -9,6 +9,7 @@ mod format;
 mod front;
 mod hints;
 mod host_needs;
+mod kernel_warnings;
 mod mount_helper;
 mod output;
 mod process_state;
@@ -84,6 +85,7 @@ fn run() -> u8 {
              your rights",
         );
     }
+    kernel_warnings::open();
     let result = arguments.command.run_alone(options, &access, &mut output);
     let result = output.end(result);
     let failed = may_be_of_the_host(&result);

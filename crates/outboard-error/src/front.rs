@@ -48,6 +48,10 @@ pub trait Front: Sync {
     /// meanwhile: this must not wait for a reader.
     fn kernel_line(&self, _line: &[u8]) {}
 
+    /// A warning of a kernel in this process, or worse, with its newline: for those who look for
+    /// mistakes of the kernel, not for the user. It runs as `kernel_line` does.
+    fn kernel_warning(&self, _line: &[u8]) {}
+
     /// A kernel boots in this process, which will end with it. Returns the function that prints the
     /// text of a panic.
     fn at_panic(&self) -> io::Result<Box<AtPanic>> {

@@ -71,8 +71,6 @@ pub mod undo;
 pub mod uuid;
 mod volume;
 mod volume_options;
-#[doc(hidden)]
-pub mod warnings;
 
 pub use disk::Disk;
 pub use disk_contents::VolumeEntry;

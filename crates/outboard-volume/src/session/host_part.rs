@@ -10,7 +10,6 @@ use crate::image::Image;
 use crate::layers::keys::Keys;
 use crate::options::Options;
 use crate::snapshots;
-use crate::warnings;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::{HostAccess, Sandbox};
 use std::mem::take;
@@ -74,7 +73,6 @@ impl HostPart {
         access.network = network
             .as_ref()
             .map(|network| network.access(&access.images));
-        warnings::open();
         // Other programs may make images, and change them.
         let held = if access.outside {
             HeldImages::default()

@@ -3,7 +3,6 @@
 
 use crate::limits::kernel_memory;
 use crate::options::Options;
-use crate::warnings;
 use outboard::{component_of, Builder, Kernel, Level, LogRing};
 use outboard_error::format::{escaped, plain_line};
 use outboard_error::{front, Error, Result};
@@ -149,7 +148,9 @@ impl Machine {
         let log = move |level: Level, line: &[u8]| {
             ring.push(level, line);
             let (text, length) = plain_line(line);
-            warnings::note(level, &text[..length]);
+            if level as u8 <= Level::Warning as u8 {
+                front().kernel_warning(&text[..length]);
+            }
             if shown.is_some_and(|most| level as u8 <= most) {
                 front().kernel_line(&text[..length - 1]);
             }

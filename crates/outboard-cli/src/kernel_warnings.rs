@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Collects warnings of the kernel for tests: `OUTBOARD_LOG_FILE` names a file for them.
+//! liboutboard does this for other programs, but cannot open the file in the sandbox.
 
-use outboard::{Fd, HostTree, Level};
+use outboard::{Fd, HostTree};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -16,13 +17,10 @@ pub fn open() {
     });
 }
 
-/// Appends a line if it is a warning or worse. Does not allocate, because it runs inside the
-/// kernel.
-pub fn note(level: Level, line: &[u8]) {
+/// Appends a line. Does not allocate, because it runs inside the kernel.
+pub fn append(line: &[u8]) {
     if let Some(Some(file)) = FILE.get() {
-        if level as u8 <= Level::Warning as u8 {
-            // An error cannot be reported here.
-            let _ = file.write_all(line);
-        }
+        // An error cannot be reported here.
+        let _ = file.write_all(line);
     }
 }
