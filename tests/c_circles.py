@@ -10,8 +10,8 @@ too.
 
 import os
 import re
-import sys
 
+import gate
 from import_circles import Graph, circles, describe
 
 # Each is looked at for itself: its files call those of others by public headers only.
@@ -129,13 +129,9 @@ def main(root: str, known: dict[tuple[str, str], str] | None = None) -> int:
             bad.append(f"{place}: files use each other: {names}\n{describe(graph, circle)}")
     bad += [f"{place}: {names} is no circle any more: remove it from KNOWN"
             for place, names in sorted(waiting)]
-    if bad:
-        print("\n".join(bad))
-        print("move what two files share into a third, below both")
-        return 1
-    print(f"{count} C files and headers have no circle, besides {len(known)} known ones")
-    return 0
+    return gate.verdict(bad, f"{count} C files and headers have no circle, besides {len(known)} "
+                        "known ones", "move what two files share into a third, below both")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -12,7 +12,8 @@ KNOWN lists files whose circles wait for a fix. A row without a circle is a fail
 
 import os
 import re
-import sys
+
+import gate
 
 Graph = dict[str, dict[str, str]]
 Place = tuple[str, ...]
@@ -267,15 +268,11 @@ def main(root: str, known: Known | None = None) -> int:
                        f"{describe(graph, circle)}")
     bad += [f"crates/{name}: {', '.join(files)}: no circle any more, remove the row from KNOWN"
             for name, files in sorted(waiting)]
-    if bad:
-        print("\n".join(bad))
-        print("move what two files share into a third, below both")
-        return 1
     files = sum(len(crate.modules) for crate in crates)
-    print(f"{len(crates)} crates and their {files} files have no circle of imports"
-          + (f", besides those of {len(known)} known groups" if known else ""))
-    return 0
+    good = f"{len(crates)} crates and their {files} files have no circle of imports"
+    return gate.verdict(bad, good + f", besides those of {len(known)} known groups" * bool(known),
+                        "move what two files share into a third, below both")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -9,8 +9,8 @@ host includes no header of Linux or POSIX, and none that does.
 
 import os
 import re
-import sys
 
+import gate
 from c_circles import without_text
 
 HYPERCALL = re.compile(r"\bob_host_\w+")
@@ -71,13 +71,9 @@ def main(root: str) -> int:
         bad.append(f"lib/README.md: no file is listed under \"{ANY_HOST}\"")
     bad += [line for name in portable if name in files
             for line in not_portable(name, set(portable))]
-    if bad:
-        print("\n".join(bad))
-        return 1
-    print(f"{len(files)} C files and headers of lib/ make no hypercall; {len(portable)} of them "
-          "are for any host")
-    return 0
+    return gate.verdict(bad, f"{len(files)} C files and headers of lib/ make no hypercall; "
+                        f"{len(portable)} of them are for any host")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -16,6 +16,8 @@ import subprocess
 import sys
 from typing import Callable
 
+import gate
+
 # Apache-2.0 and GPL-3.0 demand what GPL-2.0 forbids. MPL-2.0 is left out as long as nobody needs
 # it: each file may exclude the GPL.
 LICENCES = {
@@ -135,14 +137,11 @@ def main(root: str, read: Callable[[str], Metadata] = metadata,
                            f"{', '.join(sorted(found))}")
     bad += [f"{workspace}: {name} has one version or none: remove it from DUPLICATES"
             for workspace, name in sorted(waiting)]
-    if bad:
-        print("\n".join(bad))
-        print("cargo tree -i NAME shows which crates use one: take another crate or version")
-        return 1
-    print(f"{count} packages have licences that fit GPL-2.0-only, and one version each"
-          + (f", besides {known} known ones" if known else ""))
-    return 0
+    good = f"{count} packages have licences that fit GPL-2.0-only, and one version each"
+    return gate.verdict(bad, good + f", besides {known} known ones" * bool(known),
+                        "cargo tree -i NAME shows which crates use one: take another crate or "
+                        "version")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

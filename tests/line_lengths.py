@@ -9,7 +9,8 @@ such as an address. Indented code blocks are checked like paragraphs.
 
 import os
 import re
-import sys
+
+import gate
 
 COLUMNS = 100
 # Directories: git's own, results of builds, and input of the fuzz targets, which nobody reads.
@@ -102,13 +103,9 @@ def main(root: str) -> int:
         bad += complaints(path)
     if not looked_at:
         bad.append("no file to check")
-    if bad:
-        print("\n".join(bad))
-        print(f"{len(bad)} complaints: wrap long lines at {COLUMNS} columns")
-        return 1
-    print(f"{looked_at} files have no line over {COLUMNS} columns")
-    return 0
+    return gate.verdict(bad, f"{looked_at} files have no line over {COLUMNS} columns",
+                        f"{len(bad)} complaints: wrap long lines at {COLUMNS} columns")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

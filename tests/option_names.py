@@ -13,8 +13,8 @@ call tools of the distribution: a text that is one option alone is an argument t
 
 import os
 import re
-import sys
 
+import gate
 from import_circles import COMMENT_OR_TEXT, rust_files
 
 PLACE = "crates"
@@ -82,12 +82,9 @@ def main(root: str, allowed: set[tuple[str, str]] | None = None) -> int:
             for path, text in sorted(unused)]
     if not count:
         bad.append(f"no text in {PLACE}/")
-    if bad:
-        print("\n".join(bad))
-        return 1
-    print(f"{count} texts of the engine name no option and no command of the program")
-    return 0
+    return gate.verdict(bad, f"{count} texts of the engine name no option and no command of the "
+                        "program")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -9,8 +9,8 @@ and `std::process::Command`. Tests, and the crate that makes images for tests, m
 
 import os
 import re
-import sys
 
+import gate
 from import_circles import imports, rust_files, without_tests, without_text
 
 PLACE = "crates"
@@ -38,12 +38,8 @@ def main(root: str) -> int:
                     for line, used in imports(source) if START.search(used)]
     if not count:
         bad.append(f"no source in {PLACE}/")
-    if bad:
-        print("\n".join(bad))
-        return 1
-    print(f"{count} sources of crates/ start processes by outboard-worker alone")
-    return 0
+    return gate.verdict(bad, f"{count} sources of crates/ start processes by outboard-worker alone")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -82,7 +82,7 @@ class Repository:
 
     def __init__(self, path):
         self.path = path
-        for name in ("run", "streams.py", "line_lengths.py", "times_page.py",
+        for name in ("run", "streams.py", "gate.py", "line_lengths.py", "times_page.py",
                      "support/__init__.py", "support/outcomes.py"):
             os.makedirs(os.path.dirname(f"{path}/tests/{name}"), exist_ok=True)
             shutil.copy(f"{HERE}/{name}", f"{path}/tests/{name}")

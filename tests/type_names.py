@@ -17,7 +17,8 @@ failure, too.
 import glob
 import os
 import re
-import sys
+
+import gate
 
 # Names that each module or crate has by convention, or that a crate takes over from std.
 ALLOWED = {
@@ -82,13 +83,10 @@ def main(root: str) -> int:
             for name in sorted(set(ALLOWED) - repeated)]
     if not found:
         bad.append("no type in crates/")
-    if bad:
-        print("\n".join(bad))
-        print("give each type the name of the one thing that it is, or make it private to its file")
-        return 1
-    print(f"{len(found)} names of types that several files see, each of one type")
-    return 0
+    return gate.verdict(bad, f"{len(found)} names of types that several files see, each of one "
+                        "type", "give each type the name of the one thing that it is, or make it "
+                        "private to its file")
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    gate.run(main)

@@ -2,36 +2,15 @@
 //! A fork(2) while a volume is open. In this crate since most others have no unsafe code. Its own
 //! process: the child has nothing of the threads of other tests. Needs mke2fs and qemu-img.
 
+#[path = "../../outboard-sys/tests/forked/mod.rs"]
+mod forked;
+
+use forked::fork;
 use outboard::end_at_once;
 use outboard_test_images::{check_ext4, run, text, Work};
 use outboard_volume::{Disk, ErrorKind, File, Options, Volume};
 use std::error::Error;
 use std::path::Path;
-
-/// A forked child of this process.
-struct Child(libc::pid_t);
-
-/// Forks this process, which must have no other threads than kernels have. Returns `None` in the
-/// child, which ends by `end_at_once` with the number of a failure, or 0.
-fn fork() -> Option<Child> {
-    // SAFETY: the other threads of this process are the kernels' or wait for this one: no lock of
-    // the C library or of Rust is held, and the child may call anything.
-    match unsafe { libc::fork() } {
-        0 => None,
-        id => Some(Child(id)),
-    }
-}
-
-impl Child {
-    /// Waits until the child ends, and checks that it found nothing wrong.
-    fn check(self) {
-        let mut status = 0;
-        // SAFETY: `status` outlives the call.
-        assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
-        assert!(libc::WIFEXITED(status), "{status:#x}");
-        assert_eq!(libc::WEXITSTATUS(status), 0);
-    }
-}
 
 /// Returns the number of what is wrong in the child, 0 for nothing.
 fn child(disk: Volume, file: &File) -> i32 {

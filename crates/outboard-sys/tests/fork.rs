@@ -2,37 +2,15 @@
 //! A fork(2) while kernels run. Its own process: the child has nothing of the threads of other
 //! tests. Needs the real library.
 
+mod forked;
+
+use forked::fork;
 use outboard_sys::kernel::Config;
 use outboard_sys::{
     end_at_once, errno, libc, EmptyInstance, Fd, FileLock, Instance, KernelError, System,
 };
 use std::fs::{self, File};
 use std::io;
-
-/// A forked child of this process.
-struct Child(libc::pid_t);
-
-/// Forks this process, which must have no other threads than kernels have. Returns `None` in the
-/// child, which ends by `end_at_once` with the number of a failure, or 0.
-fn fork() -> Option<Child> {
-    // SAFETY: the other threads of this process are the kernels' or wait for this one: no lock of
-    // the C library or of Rust is held, and the child may call anything.
-    match unsafe { libc::fork() } {
-        0 => None,
-        id => Some(Child(id)),
-    }
-}
-
-impl Child {
-    /// Waits until the child ends, and checks that it found nothing wrong.
-    fn check(self) {
-        let mut status = 0;
-        // SAFETY: `status` outlives the call.
-        assert_eq!(unsafe { libc::waitpid(self.0, &mut status, 0) }, self.0);
-        assert!(libc::WIFEXITED(status), "{status:#x}");
-        assert_eq!(libc::WEXITSTATUS(status), 0);
-    }
-}
 
 fn boot() -> io::Result<Instance> {
     EmptyInstance::new()?.boot(Config {

@@ -76,6 +76,14 @@ impl Share {
         })
     }
 
+    /// Opens the file. The server is silent from then on.
+    fn open_and_silence(&self) -> io::Result<outboard::File> {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).open(&self.mount, FILE)?;
+        self.server.fall_silent();
+        Ok(file)
+    }
+
     /// Unmounts while the server is silent, and ends the kernel.
     fn end(self) -> TestResult {
         // The driver gives an error of its own, or the deadline's.
@@ -110,11 +118,7 @@ const CALLS: [Call; 9] = [
 #[test]
 fn a_deadline_ends_calls_to_a_silent_server() -> TestResult {
     let share = Share::new()?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&share.mount, FILE)?;
-    share.server.fall_silent();
+    let file = share.open_and_silence()?;
     for (what, call) in CALLS {
         let result = Deadline::after(SOON).run(|| call(&share, &file));
         assert_eq!(stopped(result), Some(Stopped::TimedOut), "{what}");
@@ -130,11 +134,7 @@ fn a_deadline_ends_calls_to_a_silent_server() -> TestResult {
 #[test]
 fn another_thread_ends_calls_to_a_silent_server() -> TestResult {
     let share = Share::new()?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&share.mount, FILE)?;
-    share.server.fall_silent();
+    let file = share.open_and_silence()?;
     for (what, call) in CALLS {
         let (cancel, before) = (Cancel::new(), share.server.ignored());
         let result = thread::scope(|scope| {
