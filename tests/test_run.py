@@ -90,7 +90,7 @@ class Repository:
               "[pytest]\naddopts = --strict-markers\nmarkers =\n    long: long\n")
         # There are no crates.
         for check in ("c_circles", "c_headers", "import_circles", "lib_border", "licences",
-                      "option_names", "packages", "second_processes", "type_names"):
+                      "option_names", "packages", "second_processes", "semver", "type_names"):
             write(f"{path}/tests/{check}.py", "#!/bin/sh\n", 0o755)
         write(f"{path}/tests/sweep.py", "#!/bin/sh\necho swept\n", 0o755)
         write(f"{path}/kernel/build/check-untouched.sh", "#!/bin/sh\n", 0o755)
@@ -435,7 +435,7 @@ def test_a_long_run_is_recorded(repository):
     for good, result in (False, "FAILED"), (True, "passed"):
         repository.run("--long", good=good)
         recorded = rows(page)
-        assert list(recorded)[-4:] == [checks, "packages", "pytest", "fuzz"], recorded
+        assert list(recorded)[-5:] == [checks, "packages", "semver", "pytest", "fuzz"]
         assert recorded["fuzz"][0] == "passed"
         assert recorded[checks][0].startswith("passed: 1 passed in ")
         assert recorded["pytest"][0].startswith(f"{result}: "), recorded
