@@ -82,8 +82,8 @@ static int choose_vcpus(struct ob_instance *instance, const struct ob_config *co
 }
 
 /*
- * Half of what the cgroups leave, if that is less than other kernels get. Else UINT64_MAX. What is
- * left changes all the time, but a snapshot serves one size: so there are four sizes from each
+ * Half of what the cgroups leave, if that is less than other kernels get. Else UINT64_MAX. The rest
+ * changes all the time, but a snapshot serves one size: so there are four sizes from each
  * power of two to the next.
  */
 static uint64_t memory_by_cgroups(uint64_t otherwise)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What generate-config.py puts into config.c. */
+/* The tables that generate-config.py puts into config.c. */
 #ifndef OUTBOARD_LIB_CONFIG_H
 #define OUTBOARD_LIB_CONFIG_H
 

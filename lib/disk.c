@@ -133,7 +133,7 @@ static int check(const struct ob_disk_config *config)
 	return config->path ? 0 : refuse("it has neither path nor operations");
 }
 
-/* What an error means for a disk, where strerror() says less. */
+/* The meaning of an error for a disk, where strerror() says less. */
 static const char *meaning(int error)
 {
 	switch (error) {

@@ -11,7 +11,7 @@
 #define OB_LOG_NOTHING (-1)
 #define OB_LOG_INVALID (-2)
 
-/* Where the lines of one kernel go. */
+/* The log of one kernel. */
 struct ob_log {
 	int level;			/* the highest level that is wanted */
 	void (*write)(void *context, int level, const char *line, size_t length);

@@ -86,7 +86,7 @@ def shown_by(descriptor: int) -> list:
             return found
         links = read_bytes(entry, 24, "the list of kernel images")
         entry, _, file = struct.unpack("<QQQ", links)
-        # What another library shows may be gone.
+        # The data of another library may be gone.
         with contextlib.suppress(Problem):
             image = image_at(file)
             if image:

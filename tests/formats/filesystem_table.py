@@ -29,7 +29,7 @@ type and the tool keep them.
 *Written*: `outboard` copies such a tree into an empty image. Then the checker finds nothing,
 `outboard` reads the same tree back with another boot, and the independent reader agrees. The host's
 kernel compares all of the tree. Other readers compare the contents of files, as far as their
-drivers go (GRUB: files of up to 8 MB, in some types none with holes). Where no tool of Debian 12
+drivers go (GRUB: files of up to 8 MB, in some types none with holes). If no tool of Debian 12
 makes an empty volume, `outboard` does, and the row says so.
 
 | type | image made by | filled by | read | written | checked by | then read by |

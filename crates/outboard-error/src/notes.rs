@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where notes and warnings go: to the front, or into a list in calls of the library.
+//! The way of notes and warnings: to the front, or into a list in calls of the library.
 //!
 //! A thread that works for a call of the library has a list ([`Notes::collect`]), which
 //! [`warn`](crate::warn) looks for. Threads that help it get the list by [`Notes::current`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is reported while work goes on: failures after which it continues, and warnings.
+//! Reports while work goes on: failures after which it continues, and warnings.
 
 use crate::failure::{ErrorKind, Failure};
 use serde::{Deserialize, Serialize};

@@ -26,7 +26,7 @@ pub(crate) const MAGIC: &[u8] = b"_BHRfS_M";
 /// Offset of the description of the device itself in the superblock.
 pub(crate) const DEVICE: usize = 201;
 
-/// What a superblock says of its device.
+/// The part of a superblock about its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BtrfsMember {

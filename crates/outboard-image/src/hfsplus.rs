@@ -8,9 +8,9 @@ use crate::source::{watched, Source};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Where the header of a volume is.
+/// The offset of a volume's header.
 const HEADER: u64 = 1024;
-/// Where forks are in it.
+/// The offsets of forks in it.
 const EXTENTS_FORK: usize = 192;
 const CATALOG_FORK: usize = 272;
 /// The number of the catalog file.
@@ -26,7 +26,7 @@ const MOST_PARTITIONS: u64 = 256;
 /// Most files that are kept.
 const MOST: usize = 1 << 24;
 
-/// What Linux does not show of a file.
+/// The attributes of a file that Linux does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HiddenForks {
     /// Its contents are compressed: Linux shows an empty file.
@@ -37,7 +37,7 @@ pub struct HiddenForks {
 
 /// A file of the volume's own: the offset of its blocks in the volume, and their number.
 struct Tree {
-    /// Where the volume begins.
+    /// The offset at which the volume begins.
     base: u64,
     block: u64,
     /// First block and number of blocks.
@@ -141,7 +141,7 @@ impl Tree {
     }
 }
 
-/// Where the first partition of HFS begins, if there is Apple's partition table. Linux's driver
+/// The offset of the first partition of HFS, if there is Apple's partition table. Linux's driver
 /// looks for it, too.
 fn partition(source: &(impl Source + ?Sized)) -> Option<u64> {
     let mut count = 1;
@@ -160,7 +160,7 @@ fn partition(source: &(impl Source + ?Sized)) -> Option<u64> {
     None
 }
 
-/// Where a volume begins: it may be in a partition, or wrapped in an HFS volume.
+/// The offset of a volume: it may be in a partition, or wrapped in an HFS volume.
 fn base(source: &(impl Source + ?Sized)) -> Option<u64> {
     let header = fetch(source, HEADER, 512)?;
     if !header.has(0, b"BD") || !header.has(124, b"H+") {

@@ -379,7 +379,7 @@ impl HiddenParts {
     }
 }
 
-/// Where a byte of an attribute is in the volume.
+/// The offset in the volume of a byte of an attribute.
 fn place(runs: &Runs, cluster: u64, offset: u64) -> Option<u64> {
     let mut left = offset;
     for (start, clusters) in runs {

@@ -48,9 +48,9 @@ pub struct VhdLayout {
 /// How a dynamic disk is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dynamic {
-    /// Where the header is.
+    /// The offset of the header.
     pub header: u64,
-    /// Where the table of blocks is.
+    /// The offset of the table of blocks.
     pub table: u64,
     /// Entries of the table.
     pub blocks: u32,
@@ -58,7 +58,7 @@ pub struct Dynamic {
     pub block_size: u32,
 }
 
-/// Where the blocks of a dynamic disk are.
+/// The offsets of the blocks of a dynamic disk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The sector at which each block begins, with its bitmap; or [`FREE`].

@@ -7,7 +7,7 @@ use outboard::net::{ConnectionState, FirewallRule, IpProtocol, Prefix, Verdict};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Firewall {
-    /// What happens to packets that no rule decides on.
+    /// The fate of packets that no rule decides on.
     pub policy: Verdict,
     pub rules: Vec<FirewallRule>,
 }

@@ -20,7 +20,7 @@ pub struct LabReport {
     pub met: bool,
 }
 
-/// What a step has measured. `None`: it does not measure this.
+/// The result of a step's measurement. `None`: it does not measure this.
 #[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct StepResult {

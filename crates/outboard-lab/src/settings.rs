@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct LabSettings {
     /// The directory of kernel snapshots.
     pub snapshots: Option<PathBuf>,
-    /// Where the files of captured frames go.
+    /// The directory for files of captured frames.
     pub captures: Option<PathBuf>,
     /// Netem is seeded, and no node asks for addresses of neighbours.
     pub is_deterministic: bool,

@@ -2,7 +2,7 @@
 //! Runs tools of the distribution as second processes: no shell, a clean environment, a sandbox
 //! with the given files, and no control characters of their output on a terminal.
 //!
-//! What a tool prints on standard error reaches the user, also when the tool ends with success:
+//! The lines of a tool on standard error reach the user, also when the tool ends with success:
 //! [`Ended::remarks`] returns all lines but those of `CHATTER`.
 
 use crate::interrupt::Guard;
@@ -265,7 +265,7 @@ pub struct Ended {
     status: ExitStatus,
     /// Standard output of the tool, then its standard error. A tool prints its errors there.
     pub output: Vec<u8>,
-    /// Where standard error begins in it.
+    /// The offset at which standard error begins in it.
     errors: usize,
     /// Whether the output that was to be shown was.
     pub shown: Result<()>,
@@ -553,7 +553,7 @@ impl Ended {
         self.status.code()
     }
 
-    /// What the tool printed on standard error besides its usual chatter, with its name before
+    /// The lines of the tool on standard error besides its usual chatter, with its name before
     /// each line.
     pub fn remarks(&self) -> Vec<String> {
         let name = self.tool.name;

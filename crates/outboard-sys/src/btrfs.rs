@@ -38,7 +38,7 @@ struct Lookup {
     name: [u8; NAME],
 }
 
-/// Where an item is in a tree. In this order they are sorted.
+/// The key of an item in a tree. Items are sorted in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BtrfsKey {
     /// Object id.

@@ -45,8 +45,8 @@ const TIMED_OUT: u8 = 2;
 /// function into kernels of this process fail: the call that waits now, and every later one. The
 /// error is [`Stopped::Cancelled`], with the errno `ECANCELED`. std's helper functions such as
 /// `read_exact` return that error, too; they would repeat a call that fails with `Interrupted`.
-/// Bytes that a call has moved are not lost: such a call succeeds, and the next one fails. What a
-/// function has open can still be closed.
+/// Bytes that a call has moved are not lost: such a call succeeds, and the next one fails. Files
+/// that a function has open can still be closed.
 ///
 /// A clone is the same canceller. It works for files and sockets of all kernels, for as many
 /// threads as run functions by it.

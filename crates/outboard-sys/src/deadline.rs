@@ -90,7 +90,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// A canceller that the deadline stops. Where no thread can be made, calls are only refused
+    /// A canceller that the deadline stops. If no thread can be made, calls are only refused
     /// once the deadline has passed.
     pub fn start(deadline: Deadline) -> (Self, Cancel) {
         let (end, ended) = channel();

@@ -7,7 +7,7 @@ use std::io;
 
 /// `struct dm_ioctl` in bytes, which every request begins with.
 pub const MAPPER_HEADER_SIZE: usize = 312;
-/// Where in it the size of the whole buffer stands.
+/// The offset in it of the size of the whole buffer.
 const DATA_SIZE: std::ops::Range<usize> = 12..16;
 
 /// A request to the device mapper.

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 pub struct RawEntry<'a> {
     /// Number of the inode.
     pub inode: u64,
-    /// Where the directory goes on after it, for seeking.
+    /// The position after it in the directory, for seeking.
     pub next: i64,
     /// `DT_*`; `DT_UNKNOWN` where the file system does not say.
     pub kind: u8,
@@ -23,7 +23,7 @@ pub struct Entries<'a> {
     dots: bool,
 }
 
-/// Where the name begins in a record: after inode, offset, length and kind.
+/// The offset of the name in a record: after inode, offset, length and kind.
 const NAME: usize = 8 + 8 + 2 + 1;
 
 impl<'a> Entries<'a> {

@@ -327,7 +327,7 @@ impl Fd {
         Ok(position as u64)
     }
 
-    /// Where the next data is, at or after `offset`; `None` if only a hole follows.
+    /// The offset of the next data, at or after `offset`; `None` if only a hole follows.
     pub fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         match self.seek(offset as i64, libc::SEEK_DATA) {
             Ok(position) => Ok(Some(position)),
@@ -336,7 +336,7 @@ impl Fd {
         }
     }
 
-    /// Where the data at `offset` ends: the next hole or the end of the file.
+    /// The end of the data at `offset`: the next hole or the end of the file.
     pub fn next_hole(&self, offset: u64) -> io::Result<u64> {
         self.seek(offset as i64, libc::SEEK_HOLE)
     }

@@ -49,7 +49,7 @@ impl Drop for InstanceHandle {
         // SAFETY: the handle is good until it is freed.
         let halts = || unsafe { ffi::ob_halt_on(raw) };
         if frees() || (halts(), frees()).1 {
-            // SAFETY: the kernel is gone. Where it has panicked or threads have not left it, the
+            // SAFETY: the kernel is gone. If it has panicked or threads have not left it, the
             // library keeps the handle, and the kernel may still call.
             unsafe { self.callbacks.free() };
         }

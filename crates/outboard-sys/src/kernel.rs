@@ -28,13 +28,13 @@ pub struct Config {
     pub command_line: Option<CString>,
     /// Lines of this level and below are logged; `None`: what `OUTBOARD_LOG` says.
     pub log_level: Option<u8>,
-    /// Where lines go; `None`: standard error.
+    /// The function that gets lines; `None`: standard error.
     pub log: Option<LogSink>,
     /// Components that are loaded at once, separated by spaces.
     pub components: Option<CString>,
     /// The directory of snapshots; `None`: the kernel boots.
     pub snapshots: Option<CString>,
-    /// Where the text of a panic goes; `None`: standard error.
+    /// The function that gets the text of a panic; `None`: standard error.
     pub panic: Option<Panic>,
     /// The file of the kernel image; `None`: the library's own.
     pub image: Option<CString>,

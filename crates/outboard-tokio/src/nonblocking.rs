@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{ready, Context, Poll, Waker};
 use tokio::task::coop::poll_proceed;
 
-/// What a task waits for.
+/// An event that a task waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Direction {
     Read,

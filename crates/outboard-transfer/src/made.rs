@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a command has made itself in a directory of its destination.
+//! The names that a command has made itself in a directory of its destination.
 //!
 //! Two names of a source can mean one file of the destination. Two sources may have the same name,
 //! or the file system takes several names for one: FAT takes `a` for `A`, `a.` for `a`, and has
@@ -26,7 +26,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where a file comes from, for messages.
+/// The source of a file, for messages.
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// This is its path.

@@ -109,7 +109,7 @@ impl Use {
     }
 }
 
-/// What a command may overwrite besides plain files.
+/// The kinds of files that a command may overwrite besides plain ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     /// Nothing that looks like a disk image or an archive.
@@ -118,7 +118,7 @@ pub enum Overwrite {
     Archive(&'static str),
     /// An archive of the kinds that tar makes.
     TarArchive,
-    /// Whatever it is (--force).
+    /// All of them (--force).
     Everything,
 }
 

@@ -96,7 +96,7 @@ impl Image {
         self.content.size()
     }
 
-    /// Where a partition is, or all of the image.
+    /// The range of a partition, or all of the image.
     pub fn range(&self, name: &ImageName) -> Result<Range> {
         let whole = Range {
             start: 0,
@@ -120,7 +120,7 @@ impl Image {
         }
     }
 
-    /// Where a partition of the table is, or all of the image.
+    /// The range of a partition of the table, or all of the image.
     pub fn range_of(&self, partition: Option<u32>) -> Range {
         let whole = Range {
             start: 0,

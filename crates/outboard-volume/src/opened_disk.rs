@@ -42,7 +42,7 @@ pub(crate) struct OpenedDisk {
     write: bool,
     kernel: Kernel,
     log: Arc<LogRing>,
-    /// Where the log was when the kernel had booted.
+    /// The position of the log when the kernel had booted.
     booted: usize,
     /// The process that has opened it.
     process: u32,

@@ -26,8 +26,8 @@ pub struct Options {
     pub key: Option<Secret>,
     /// Only data that this root hash of dm-verity vouches for is opened.
     pub verity: Option<RootHash>,
-    /// Where the hashes begin in the device that they are of, in bytes. `None`: a search after the
-    /// file system and in other partitions finds them.
+    /// The offset of the hashes in the device that they belong to, in bytes. `None`: a search after
+    /// the file system and in other partitions finds them.
     pub verity_offset: Option<u64>,
     /// The algorithm of dm-integrity's tags, as in "sha256"; `None`: crc32c.
     pub integrity: Option<String>,

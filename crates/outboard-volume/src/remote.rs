@@ -81,8 +81,8 @@ pub fn is_remote(file: &Path) -> bool {
     Protocol::of(file.as_os_str().as_bytes()).is_some()
 }
 
-/// Where the name of a disk ends and the names of volumes on it begin: at the first `@` behind the
-/// host. `None`: it names no volume, or no disk.
+/// The place where the name of a disk ends and the names of volumes on it begin: the first `@`
+/// behind the host. `None`: it names no volume, or no disk.
 pub fn selectors_at(name: &[u8]) -> Option<usize> {
     let (protocol, start) = Protocol::of(name)?;
     let slash = name[start..].iter().position(|&byte| byte == b'/')?;

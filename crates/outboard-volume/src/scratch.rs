@@ -83,7 +83,7 @@ impl Scratch {
         Self::beside(&temporary::large_place().join("image"), 0)
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }

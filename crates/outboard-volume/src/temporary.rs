@@ -74,7 +74,7 @@ impl PrivateDirectory {
         })
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -89,7 +89,7 @@ impl PrivateDirectory {
 mod tests {
     use super::*;
 
-    /// Whatever the umask is: nobody else may look at what a command works on.
+    /// The umask has no effect: nobody else may look at the files that a command works on.
     #[test]
     fn a_private_directory_is_private() {
         let parent = tempfile::tempdir().unwrap();

@@ -163,7 +163,7 @@ impl ToolVolume {
     }
 
     /// Lets `work` run tools on a file that has the file system in its first byte; `write` says
-    /// whether they may change it, as it was for [`ToolVolume::find`]. Where there is a private
+    /// whether they may change it, as it was for [`ToolVolume::find`]. If there is a private
     /// copy `work` also says what becomes of the changes. The image is locked. Can be called once.
     pub fn work<T>(
         &mut self,

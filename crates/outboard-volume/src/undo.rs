@@ -11,7 +11,7 @@
 //! | 5 the mark is removed | new blocks, log | the log is removed |
 //! | 6 the log is removed | new blocks | nothing is to be done |
 //!
-//! Where an image cannot have a mark, steps 2 and 5 are left out. The log lies beside the image
+//! If an image cannot have a mark, steps 2 and 5 are left out. The log lies beside the image
 //! (`IMAGE.outboard-undo`), or in /var/tmp if that directory cannot be written. The next command
 //! that opens the image for writing undoes the change; until then the image cannot be read. A log
 //! whose image was changed by something else meanwhile is refused: each sector must be the old or

@@ -59,7 +59,7 @@ impl Volume {
     ///
     /// `name` is `IMAGE`, `IMAGE@PARTITION` or `IMAGE@VOLUME`, and `@VOLUME` may follow several
     /// times, as for the program `outboard`: `disk.img`, `disk.img@2`, `disk.qcow2@vg0/root`,
-    /// `disk.img@3@@home`. Where an image has one file system only, its own name is enough.
+    /// `disk.img@3@@home`. If an image has one file system only, its own name is enough.
     ///
     /// For several volumes of one image, open a [`Disk`](crate::Disk).
     pub fn open(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {

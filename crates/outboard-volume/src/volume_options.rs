@@ -85,7 +85,7 @@ impl Options {
         self
     }
 
-    /// Where the hashes of dm-verity begin in the device that they are of, in bytes. Default: a
+    /// The offset of dm-verity's hashes in the device that they belong to, in bytes. Default: a
     /// search after the file system and in other partitions finds them.
     pub fn verity_offset(mut self, bytes: u64) -> Self {
         self.inner.verity_offset = Some(bytes);
@@ -115,7 +115,7 @@ impl Options {
 
     /// A directory of kernel snapshots, which is the user's alone. The volume's kernel starts from
     /// one that an earlier process left there, or boots and leaves one. Default: it boots each
-    /// time. Where a snapshot cannot be used or saved, that is no error.
+    /// time. A snapshot that cannot be used or saved is no error.
     pub fn snapshots(mut self, directory: impl Into<PathBuf>) -> Self {
         self.inner.snapshots = Some(directory.into());
         self

@@ -15,7 +15,7 @@ type Result = std::result::Result<(), Box<dyn Error>>;
 const MIB: u64 = 1 << 20;
 /// Of each file system.
 const SIZE: u64 = 16;
-/// Where a physical volume begins to hold data, and where its metadata is.
+/// The offsets of a physical volume's data and of its metadata.
 const DATA: u64 = 1;
 const AREA: usize = 4096;
 const AREA_SIZE: usize = 64 << 10;
@@ -83,7 +83,7 @@ fn physical_volume(names: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// Where the file systems of [`server`] begin, in MiB.
+/// The offsets of the file systems of [`server`], in MiB.
 const PLACES: [(&str, u64); 4] = [("one", 1), ("two", 17), ("root", 34), ("home", 50)];
 
 /// A disk with ext4 in the partitions 1 and 2, and in the logical volumes vg0/root and vg0/home of

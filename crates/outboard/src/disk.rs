@@ -56,7 +56,7 @@ const MOST_PARTITIONS: u32 = 256;
 pub struct DiskPartition {
     /// Its number, as in the partition table.
     pub number: u32,
-    /// Where it begins on the disk.
+    /// The offset at which it begins on the disk.
     pub start: u64,
     /// Its size.
     pub size: u64,

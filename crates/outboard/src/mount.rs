@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Mounted file systems.
 //!
-//! A read-only mount never changes the disk. Where a journal would have to be replayed
+//! A read-only mount never changes the disk. If a journal would have to be replayed
 //! first, the file system is mounted without it and [`Mount::journal_ignored`] says so.
 
 use crate::device::BlockDevice;

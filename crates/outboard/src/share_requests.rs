@@ -5,12 +5,12 @@ use crate::kernel::Kernel;
 use crate::kernel_files::read_text;
 use std::io;
 
-/// Where the client shows its connections and requests.
+/// The file in which the client shows its connections and requests.
 const STATE: &std::ffi::CStr = c"/proc/fs/cifs/DebugData";
 /// The status of a connection that works.
 const GOOD: &str = "1";
 
-/// What the client waits for.
+/// The things that the client waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareState {
     /// Whether all servers are connected.

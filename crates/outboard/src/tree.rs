@@ -129,7 +129,7 @@ impl Tree {
         Ok((directory, CString::new(name.as_bytes())?))
     }
 
-    /// Where a path leads when its last name is followed too: a path without symbolic links, in
+    /// The target of a path whose last name is followed, too: a path without symbolic links, in
     /// this tree. ENOENT for a link that leads nowhere, ENXIO for what has no path (as a pipe).
     pub fn canonicalize(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
         let file = self.open_fd(path.as_ref(), libc::O_PATH, 0)?;

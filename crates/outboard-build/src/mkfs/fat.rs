@@ -21,7 +21,7 @@ const LABEL: u8 = 0x08;
 /// Attributes of an entry that has a part of a long name.
 const LONG_NAME: u8 = 0x0f;
 
-/// Where things are in the image, in bytes.
+/// The offsets of things in the image, in bytes.
 struct FatLayout<'a> {
     file: &'a File,
     table: u64,

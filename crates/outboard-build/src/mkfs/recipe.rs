@@ -102,7 +102,7 @@ impl Recipe {
         }
     }
 
-    /// Reads from the host which owners and labels the contents get. Where the tool is given the
+    /// Reads from the host which owners and labels the contents get. If the tool is given the
     /// tree, it also makes the changes.
     pub(super) fn add_changes(
         &mut self,

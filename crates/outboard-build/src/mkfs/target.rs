@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a new file system goes: a file, a part of a raw image, or a device inside of an image.
+//! The place of a new file system: a file, a part of a raw image, or a device inside of an image.
 
 use super::volume_plan::{VolumePlan, Wish};
 use outboard_error::format::size as size_text;
@@ -17,7 +17,7 @@ use outboard_volume::tool_volume::find_format;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Where the file system will be.
+/// The place where the file system will be.
 pub(super) enum ImageTarget {
     File {
         path: PathBuf,

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 /// A file system that is to be made.
 #[derive(Clone, Debug, Serialize)]
 pub struct VolumePlan {
-    /// Where it is made: a new image, of the format that its name says, or a volume of an image.
+    /// The place where it is made: a new image, of the format that its name says, or a volume of an
+    /// image.
     #[serde(serialize_with = "shown_name")]
     pub name: ImageName,
     /// Its type, as in "ext4".

@@ -95,7 +95,7 @@ impl Room {
     }
 }
 
-/// Where partitions can be: the first byte, and the first one behind.
+/// The room for partitions: the first byte, and the first one behind.
 fn usable(size: u64, gpt: bool, sector: u64) -> (u64, u64) {
     let start = if size > SMALL { MEGABYTE } else { sector };
     if gpt {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What holds a file system, and limits its size: the image's file, a partition, or a layer.
+//! The holder of a file system, which limits its size: the image's file, a partition, or a layer.
 
 use crate::megabytes::{round_up, MEGABYTE};
 use crate::sfdisk;
@@ -27,7 +27,7 @@ pub(super) struct Slot {
     number: u32,
     kind: TableKind,
     start: u64,
-    /// Where the next partition begins.
+    /// The offset at which the next partition begins.
     next: Option<u64>,
     /// Bytes of the image.
     whole: u64,

@@ -184,7 +184,7 @@ impl CpArgs {
     }
 }
 
-/// Where a host's names of owners are.
+/// The files with a host's names of owners.
 const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// The access to the host that a copy of the bytes of volumes needs.

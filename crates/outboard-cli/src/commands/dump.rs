@@ -118,7 +118,7 @@ impl Dump {
     }
 }
 
-/// Where a path of a dump is, below a place.
+/// The place of a dump's path, below another place.
 fn target(place: &Place, path: &[u8]) -> Place {
     let start = path.iter().position(|&byte| byte != b'/');
     place.below(start.map_or(b".", |start| &path[start..]))

@@ -100,7 +100,7 @@ struct Attributes {
     links: u64,
 }
 
-/// Where the file is; a new file is in a directory that exists.
+/// The directory and name of the file; a new file is in a directory that exists.
 fn resolve(tree: &Tree, path: &Path) -> io::Result<(PathBuf, bool)> {
     match tree.canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -290,7 +290,7 @@ impl<'a, 'o> Visit<'a, 'o> {
         }
     }
 
-    /// Where a link leads.
+    /// The target of a link.
     fn target(&self, stat: &libc::stat) -> Option<CString> {
         if is_link(stat) {
             self.entry.directory.read_link_at(self.entry.name).ok()

@@ -22,7 +22,7 @@ use std::ffi::{CStr, OsString};
                         \n  outboard tree -L 2 disk.img:/\
                         \n  outboard tree -d -a disk.img@1:/home")]
 pub struct TreeArgs {
-    /// Where to begin: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
+    /// The place to begin at: IMAGE:/PATH or IMAGE@N:/PATH; IMAGE alone means its root
     #[arg(required = true, value_name = "IMAGE:/PATH")]
     pub places: Vec<OsString>,
     /// Show at most N levels

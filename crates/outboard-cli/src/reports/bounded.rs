@@ -19,7 +19,7 @@ const TEXTS: usize = 32;
 pub struct FailureReason {
     kind: &'static str,
     errno: Option<i32>,
-    /// What the message has behind its last colon.
+    /// The end of the message, behind its last colon.
     text: String,
 }
 

@@ -73,7 +73,7 @@ fn primary(source: &(impl Source + ?Sized)) -> Option<(Block, Vec<(u32, MbrEntry
     good.then_some((block, used))
 }
 
-/// What an MBR says of a GPT.
+/// An MBR's protection of a GPT.
 pub(super) enum Protection {
     /// The disk has one.
     Whole,

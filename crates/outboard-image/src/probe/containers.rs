@@ -63,7 +63,7 @@ const FORMATS: &[(&str, &[u8])] = &[
     ("cpio", b"070702"),
     ("cpio", b"070707"),
 ];
-/// What follows the first four bytes of bzip2: a block, or the end.
+/// The bytes that follow the first four of bzip2: a block, or the end.
 const BZIP2_BLOCKS: [&[u8]; 2] = [b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"];
 /// Most frames to skip before the first one with data.
 const MOST_SKIPPED: usize = 64;

@@ -10,7 +10,7 @@ const DESCRIPTORS: u64 = 32768;
 /// Descriptors of a volume that are looked at.
 const LIMIT: u64 = 64;
 
-/// Where a volume descriptor has its dates.
+/// The offsets of the dates in a volume descriptor.
 const CREATED: usize = 813;
 const MODIFIED: usize = 830;
 

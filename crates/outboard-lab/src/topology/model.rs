@@ -13,7 +13,7 @@ pub struct Topology {
     pub links: Vec<TopologyLink>,
     /// Whether the lab computes routes: the shortest paths by the costs of links.
     pub computes_routes: bool,
-    /// Where the choices of netem begin.
+    /// The seed of the choices of netem.
     pub seed: Option<u64>,
     pub steps: Vec<LabStep>,
 }

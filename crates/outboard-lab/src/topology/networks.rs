@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a node reaches without a router, and the check that links, networks and gateways of a file
-//! fit each other.
+//! The networks that a node reaches without a router, and the check that links, networks and
+//! gateways of a file fit each other.
 //!
 //! | rule | refused |
 //! |---|---|

@@ -125,7 +125,7 @@ impl LabStep {
 }
 
 impl Action {
-    /// What a step of this kind measures, and the same in words.
+    /// The quantity that a step of this kind measures, and the same in words.
     pub(super) fn metrics(&self) -> (&'static [Metric], &'static str) {
         use Metric::{Loss, Rate, Received, Rtt, Time};
         match self {

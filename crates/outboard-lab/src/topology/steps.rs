@@ -81,7 +81,7 @@ fn expectation(text: &str, names: &NameIndex) -> ParseResult<Expectation> {
     }
 }
 
-/// What the steps of a file refer to.
+/// The names that the steps of a file refer to.
 struct Context<'a> {
     topology: &'a Topology,
     nodes: &'a NameIndex,

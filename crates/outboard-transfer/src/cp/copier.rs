@@ -154,7 +154,7 @@ impl<'a> Copier<'a> {
         names.copied(self.report, &source(), &copy);
     }
 
-    /// What may be overwritten by a copy of `source`; `None`: by something without contents.
+    /// The files that a copy of `source` may overwrite; `None`: something without contents.
     pub fn allowed(&self, source: Option<&Fd>) -> Overwrite {
         let kind = || archive_kind_of(source?);
         if self.options.force {

@@ -125,7 +125,7 @@ impl CopiedDirectory {
         }
     }
 
-    /// Where a file in it comes from.
+    /// The source of a file in it.
     pub fn origin(&self) -> Origin {
         let shown = Arc::clone(&self.shown);
         match self.stat {

@@ -442,7 +442,7 @@ enum ResolvedName {
     File(Elsewhere),
 }
 
-/// What a name in a directory means. `links_of`: the tree whose links are followed.
+/// The meaning of a name in a directory. `links_of`: the tree whose links are followed.
 fn look(
     links_of: Option<&Tree>,
     directory: &CopiedDirectory,

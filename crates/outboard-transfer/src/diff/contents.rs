@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Comparing what two files hold. Where both have a hole there is nothing to read.
+//! Comparing what two files hold. If both have a hole there is nothing to read.
 
 use super::comparison::Comparison;
 use super::difference::{Difference, What};
@@ -58,7 +58,7 @@ fn open(comparison: &Comparison, pair: &FilePair, index: usize) -> OfOne<Fd> {
     opened.map_err(|error| (index, error))
 }
 
-/// Where the next data is; a file system that knows no holes has data everywhere.
+/// The offset of the next data; a file system that knows no holes has data everywhere.
 fn next_data(file: &Fd, offset: u64) -> Option<u64> {
     file.next_data(offset).unwrap_or(Some(offset))
 }

@@ -22,7 +22,7 @@ impl Side {
         }
     }
 
-    /// Where the walk through the tree begins.
+    /// The root of the walk through the tree.
     pub fn start(&self) -> io::Result<Start> {
         let kind = self.root.stat()?.st_mode & libc::S_IFMT;
         Ok(Start {

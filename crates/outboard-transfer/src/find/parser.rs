@@ -32,7 +32,7 @@ pub struct Options {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Where to begin, as the user wrote it.
+    /// The place to begin at, as the user wrote it.
     pub operands: Vec<OsString>,
     pub options: Options,
     pub expression: Expression,

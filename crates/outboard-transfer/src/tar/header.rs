@@ -5,7 +5,7 @@ use ::tar::Header;
 
 /// Bytes of a block. Everything in an archive begins at a multiple of it.
 pub const BLOCK: usize = 512;
-/// Where the checksum is in a header.
+/// The place of the checksum in a header.
 const CHECKSUM: std::ops::Range<usize> = 148..156;
 
 /// Bytes of padding behind this many bytes.

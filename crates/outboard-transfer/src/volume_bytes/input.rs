@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the bytes of a volume come from.
+//! The source of a volume's bytes.
 
 use super::end::{cannot_read, open_device, shown, Device, End};
 use crate::stream::{read_in_order, ReadError};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where the bytes of a volume go.
+//! The destination of a volume's bytes.
 
 use super::end::{both, shown, Device};
 use outboard::Fd;

@@ -124,14 +124,14 @@ struct BlockTable {
     starts: Vec<u32>,
     /// Blocks that the table in the file does not know yet.
     new: Vec<usize>,
-    /// Where the next block begins.
+    /// The offset at which the next block begins.
     end: u64,
 }
 
 /// A part of a request that lies in one block.
 struct RequestPart {
     block: usize,
-    /// Where in the block's data.
+    /// The offset in the block's data.
     start: u64,
     length: usize,
 }
@@ -246,7 +246,7 @@ impl Body {
         })
     }
 
-    /// Where a block's data is; `None`: it is all zeros.
+    /// The offset of a block's data; `None`: it is all zeros.
     fn data(&self, start: u32) -> Option<u64> {
         let offset = u64::from(start) * SECTOR + self.dynamic.bitmap_size();
         (start != FREE).then_some(offset)

@@ -113,7 +113,7 @@ impl Export {
         Ok(())
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -99,7 +99,7 @@ fn twice(stack: &Stack, devices: &Devices) -> Option<String> {
     })
 }
 
-/// What to do with two copies of one file system.
+/// Advice about two copies of one file system.
 const ADVICE: &str = "use each copy in a command of its own, or give one another UUID with \
                       btrfstune -u";
 

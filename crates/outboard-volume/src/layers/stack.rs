@@ -75,7 +75,7 @@ pub struct StackNode {
     pub lack: Option<String>,
     /// The image file, if the node is a disk.
     pub(super) file: Option<PathBuf>,
-    /// Where a disk, or a partition in its table, is in the image.
+    /// The range of a disk, or of a partition in its table, in the image.
     pub(super) range: Option<Range>,
 }
 

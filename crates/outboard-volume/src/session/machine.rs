@@ -57,7 +57,7 @@ pub(super) struct Machine {
     builder: Builder,
     kernel: Option<Kernel>,
     log: Arc<LogRing>,
-    /// Where the log was when the kernel had booted.
+    /// The position of the log when the kernel had booted.
     booted: usize,
     advice: Arc<Advice>,
 }
@@ -116,12 +116,12 @@ impl Machine {
         &self.log
     }
 
-    /// Where the log is now.
+    /// The position of the log now.
     pub(super) fn position(&self) -> usize {
         self.log.position()
     }
 
-    /// Where the log was when the kernel had booted.
+    /// The position of the log when the kernel had booted.
     pub(super) fn booted(&self) -> usize {
         self.booted
     }

@@ -497,7 +497,7 @@ mod tests {
             panic!("it is taken for a whole one")
         };
         assert!(pending.is_own && pending.path == log);
-        // Where files have marks this is another file.
+        // On file systems with marks this is another file.
         subject.mark = UndoMark::Absent;
         assert!(matches!(subject.find_log(), Ok(FoundLog::Nothing)));
         fs::remove_file(&log).unwrap();

@@ -45,7 +45,7 @@ const NOT_EQUAL: u32 = 1;
 const AT_MOST: u32 = 3;
 const AT_LEAST: u32 = 5;
 
-/// What happens to a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -85,7 +85,7 @@ pub enum ConnectionState {
 /// A rule: all conditions hold for the packets that it decides on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FirewallRule {
-    /// What happens to these packets.
+    /// The fate of these packets.
     pub verdict: Verdict,
     /// Their protocol.
     pub protocol: Option<IpProtocol>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the fuzz targets use of private modules.
+//! Items of private modules that the fuzz targets use.
 
 use crate::net::dns::{answer, in_hosts, is_name, DnsAnswer, Family, ResolvConf};
 use std::net::IpAddr;

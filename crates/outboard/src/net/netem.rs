@@ -21,7 +21,7 @@ const TCA_NETEM_LATENCY64: u16 = 10;
 const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_NETEM_PRNG_SEED: u16 = 14;
 
-/// What an interface does to the packets that it sends. Shares are 0 to 1.
+/// The treatment of the packets that an interface sends. Shares are 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Netem {
     /// Delay of each packet.

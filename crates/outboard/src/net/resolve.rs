@@ -43,7 +43,7 @@ impl Query<'_> {
     }
 }
 
-/// What a server knows.
+/// A server's answer.
 enum Lookup {
     Found(Vec<IpAddr>),
     NoSuchName,

@@ -13,9 +13,9 @@ use std::io;
 #[derive(Default)]
 pub struct DirectoryNames {
     records: Vec<u8>,
-    /// Where the record is that the walk is at.
+    /// The offset of the record that the walk is at.
     current: usize,
-    /// Where the one after it is.
+    /// The offset of the one after it.
     next: usize,
 }
 

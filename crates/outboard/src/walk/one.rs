@@ -56,7 +56,7 @@ pub struct OpenDirectory<'a> {
     pub names: &'a mut DirectoryNames,
 }
 
-/// Where a walk begins: a file by its directory and name, or what `directory` is open on, if the
+/// The start of a walk: a file by its directory and name, or what `directory` is open on, if the
 /// name is empty.
 pub struct Start {
     pub directory: Arc<Fd>,

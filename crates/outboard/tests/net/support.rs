@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What all tests of the network need.
+//! Helpers that all tests of the network need.
 
 use outboard::net::Net;
 use outboard::{Fd, Kernel};

@@ -74,7 +74,7 @@ fn reported(error: WorkerError) -> Error {
     }
 }
 
-/// Where messages go.
+/// The destination of messages.
 #[derive(Clone)]
 struct Voice {
     background: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What is to be mounted, where and how: found before anything is started, and handed on to the
-//! processes that take part.
+//! The plan of a mount, with its file system, directory and options. The command makes it before it
+//! starts anything, and hands it on to the processes that take part.
 
 use super::options::Options;
 use crate::commands::uses_images;
@@ -274,7 +274,7 @@ impl Plan {
 
     /// Whether the host has to check permissions. Root alone may do everything anyway, except with
     /// files that have no owner here; and for each check behind a change of a directory the host
-    /// asks for its attributes again. Where nothing changes it asks less if it checks. In a name
+    /// asks for its attributes again. If nothing changes it asks less if it checks. In a name
     /// space of users there are access lists only if it checks (fs/fuse/acl.c).
     pub fn needs_checks(&self) -> bool {
         let options = &self.options;

@@ -68,7 +68,7 @@ impl Completer for Prompt<'_> {
 /// A word as far as it is typed.
 #[derive(Debug, PartialEq, Eq)]
 struct Word {
-    /// Where it begins in the line.
+    /// The column at which it begins in the line.
     start: usize,
     /// Without quotes and backslashes.
     text: String,

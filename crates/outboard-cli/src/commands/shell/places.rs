@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where in an image the shell is, and how the command line's places are understood there.
+//! The place in an image that the shell is in, and the meaning of the command line's places there.
 //!
 //! The commands know nothing of the shell. Their command line is taken as it is described to clap;
 //! only operands that are places are read otherwise: a path becomes `IMAGE:/DIRECTORY/PATH` before

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Finds data and holes.
 //!
-//! The host keeps dirty pages and asks the server without writing them first. Where the image
+//! The host keeps dirty pages and asks the server without writing them first. If the image
 //! already has data, dirty pages change nothing. So only the hole that decides the answer is
 //! checked again, after the host has written its pages there:
 //!
