@@ -29,9 +29,9 @@ int main(int count, char **arguments)
 	CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
 	/* The kernel may keep the data in memory until the volume is closed. */
 	if (ob_volume_write(volume, "/large", data, MUCH) < 0)
-		CHECK(ob_volume_message()[0]);
+		CHECK(ob_volume_error()[0]);
 	BAD(ob_volume_close(volume), OB_VOLUME_NO_SPACE);
-	puts(ob_volume_message());
+	puts(ob_volume_error());
 	free(data);
 	return 0;
 }
