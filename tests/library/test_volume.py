@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from library import test_capi as capi
-from support import host, images, luks
+from support import bad_servers, host, images, luks, servers
 from support.checkers import DAMAGE
 
 # Where the header of a qcow2 has the offsets of its tables of clusters and of counts.
@@ -273,6 +273,48 @@ def test_calls_end_without_harm(work):
     run(build(work, "volume_ends_test.c"), image, work)
 
 
+def server_words(found):
+    """The key file of a share, if it has one: a further word of volume_server_test."""
+    return [word for word in found.options if word != "--key-file"]
+
+
+@pytest.mark.needs_root
+@pytest.mark.needs("pkg-config")
+@pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])
+def test_the_tree_of_a_server(work, protocol):
+    program = build(work, "volume_server_test.c")
+    with servers.share(protocol, work) as found:
+        run(program, "good", found.name(), *server_words(found))
+        with open(os.path.join(found.server.export, "made", "file"), encoding="ascii") as stream:
+            assert stream.read() == "text"
+        # Over libslirp, as by default.
+        words = [found.name(), *(server_words(found) or ["/dev/null"]), "/made/file"]
+        assert run(build(work, EXAMPLE), *words) == "text"
+
+
+# The client of SMB connects again for half a minute.
+@pytest.mark.needs_root
+@pytest.mark.needs("pkg-config")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", ["nfs", "9p", pytest.param("smb", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode,kind", [("silent", "silent"), ("ended", "end")])
+def test_calls_to_a_lost_server_end(work, protocol, mode, kind):
+    """By limits of the caller, by the limit of the server; and nothing is left of the volume."""
+    program = build(work, "volume_server_test.c")
+    with servers.share(protocol, work) as found:
+        with bad_servers.before(found.server.port, kind, 1 << 40) as proxy:
+            words = [program, mode, found.name(proxy.port), *server_words(found)]
+            with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES}) as started:
+                try:
+                    assert started.stdout.readline() == b"open\n"
+                    proxy.begin()
+                    started.communicate(b"\n", timeout=240)
+                finally:
+                    started.kill()
+            assert started.returncode == 0
+
+
 @pytest.mark.needs("pkg-config", "mke2fs", "mkfs.vfat", "mksquashfs", "sfdisk", "debugfs")
 def test_images_are_made(work):
     os.rename(tree(work), f"{work}/tree")
@@ -312,7 +354,8 @@ def test_exported_symbols():
 def test_every_function_is_tested():
     text = "".join(code_of(os.path.join(capi.HERE, name))
                    for name in ("volume_test.c", "volume_trees_test.c", "volume_disk_test.c",
-                                "volume_ends_test.c", "volume_make_test.c", "volume_check.h"))
+                                "volume_ends_test.c", "volume_make_test.c", "volume_server_test.c",
+                                "volume_check.h"))
     missing = [name for name in declared_functions() if f"{name}(" not in text]
     assert not missing
 

@@ -60,6 +60,11 @@ class BadProxy:
             if drips and self.is_over.wait(PAUSE):
                 return
 
+    def begin(self):
+        """From now on it passes nothing good on."""
+        with self.lock:
+            self.good_bytes = 0
+
     def count(self, data: bytes) -> bytes:
         with self.lock:
             self.good_bytes = max(0, self.good_bytes - len(data))

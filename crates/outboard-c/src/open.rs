@@ -6,6 +6,7 @@ use crate::handle::{add_volume, take_volume, Handle};
 use crate::result::{status, CallFailure, Result};
 use outboard_volume::{Options, RootHash, Volume};
 use std::ffi::{c_int, OsStr};
+use std::time::Duration;
 
 /// `struct ob_volume_options`.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub struct VolumeOptions<'a> {
     verity_offset: u64,
     integrity: Text<'a>,
     snapshots: Text<'a>,
+    network: Text<'a>,
+    server_timeout: u64,
 }
 
 // SAFETY: all of it holds; pointers may be NULL.
@@ -107,7 +110,17 @@ impl VolumeOptions<'_> {
         if let Some(directory) = self.snapshots.optional() {
             options = options.snapshots(directory);
         }
-        self.file_system(options)
+        self.file_system(self.servers(options)?)
+    }
+
+    fn servers(&self, mut options: Options) -> Result<Options> {
+        if let Some(interface) = self.network.optional() {
+            options = options.network(utf8(interface, "the network interface")?);
+        }
+        if self.server_timeout > 0 {
+            options = options.server_timeout(Duration::from_secs(self.server_timeout));
+        }
+        Ok(options)
     }
 
     fn file_system(self, mut options: Options) -> Result<Options> {
@@ -168,6 +181,6 @@ mod tests {
 
     #[test]
     fn the_options_are_those_of_the_header() {
-        assert_eq!(size_of::<VolumeOptions>(), 112);
+        assert_eq!(size_of::<VolumeOptions>(), 128);
     }
 }

@@ -3,7 +3,10 @@
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 /// Name and size of the file, whose bytes are zeroes.
 pub const FILE: &str = "f";
@@ -98,6 +101,61 @@ impl NinePServer {
             message.extend((tag as u16).to_le_bytes());
             message.extend(answer);
             stream.write_all(&message)?;
+        }
+    }
+}
+
+/// A server at a port of this machine, for any number of clients, until the process ends.
+pub struct NinePShare {
+    server: Arc<NinePServer>,
+    clients: Arc<Mutex<Vec<TcpStream>>>,
+    port: u16,
+}
+
+impl Default for NinePShare {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl NinePShare {
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let share = Self {
+            server: Arc::default(),
+            clients: Arc::default(),
+            port: listener.local_addr().unwrap().port(),
+        };
+        let (server, clients) = (Arc::clone(&share.server), Arc::clone(&share.clients));
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                clients.lock().unwrap().push(client.try_clone().unwrap());
+                let server = Arc::clone(&server);
+                thread::spawn(move || server.serve(&client));
+            }
+        });
+        share
+    }
+
+    /// Its name for Outboard.
+    pub fn name(&self) -> String {
+        format!("9p://127.0.0.1:{}/", self.port)
+    }
+
+    /// Answers nothing any more.
+    pub fn fall_silent(&self) {
+        self.server.fall_silent();
+    }
+
+    /// Answers new requests again.
+    pub fn answer(&self) {
+        self.server.is_silent.store(false, SeqCst);
+    }
+
+    /// Ends all connections.
+    pub fn end(&self) {
+        for client in self.clients.lock().unwrap().drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
         }
     }
 }

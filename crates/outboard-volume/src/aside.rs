@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Long computations that a limit of the caller ends.
+//! Long work outside of kernels, which a limit of the caller ends: computations, the host's
+//! resolver.
 
 use outboard::stopped;
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -18,14 +19,14 @@ pub fn aside<T: Send + 'static>(
     // A caller that has gone has no use for the result.
     let work = move || drop(sender.send(compute()));
     let started = Builder::new().spawn(work);
-    started.map_err(|error| format!("there is no thread for its key: {error}"))?;
+    started.map_err(|error| format!("there is no thread for it: {error}"))?;
     loop {
         match (receiver.recv_timeout(LOOK), stopped()) {
             (Ok(result), _) => return result,
             (Err(RecvTimeoutError::Timeout), None) => {}
             (Err(RecvTimeoutError::Timeout), Some(stopped)) => return Err(stopped.to_string()),
             (Err(RecvTimeoutError::Disconnected), _) => {
-                return Err("the computation of its key has panicked".to_owned())
+                return Err("its computation has panicked".to_owned())
             }
         }
     }

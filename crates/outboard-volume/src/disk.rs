@@ -66,8 +66,8 @@ pub struct Disk {
 impl Disk {
     /// Opens a disk for reading. No byte of the image changes, now or later.
     ///
-    /// `name` is the image's file. Keys come from `options` alone, and are those of all of its
-    /// volumes. [`Options::kind`] is for each volume.
+    /// `name` is the image's file, or `nbd://server/disk`. Keys come from `options` alone, and are
+    /// those of all of its volumes. [`Options::kind`] is for each volume.
     pub fn open(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
         Self::open_as(name.as_ref(), options, false)
     }

@@ -3,8 +3,9 @@
 // A name such as `laptop.qcow2@3@@home` (address) leads to an image file (image_file, held), the
 // disk in it (containers: qcow2 and others), its partitions (image), the layers in those (layers:
 // LUKS, LVM, MD, dm-verity, dm-integrity, subvolumes), and a mounted file system. A session does
-// all of this with one kernel, in the sandbox. Tools of the distribution get a volume as a file
-// (tool_volume, export); what they change in place can be undone (scratch, undo).
+// all of this with one kernel, in the sandbox. A name such as `nfs://server/export` (remote) leads
+// to a server. Tools of the distribution get a volume as a file (tool_volume, export); what they
+// change in place can be undone (scratch, undo).
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

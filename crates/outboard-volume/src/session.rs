@@ -26,13 +26,19 @@ mod layered;
 mod machine;
 mod mounted;
 mod mounts;
+#[cfg(not(feature = "remote"))]
+mod no_servers;
 mod open_disk;
 mod open_stack;
 mod problems;
+#[cfg(feature = "remote")]
 mod servers;
 mod slots;
 mod used;
 mod whole;
+
+#[cfg(not(feature = "remote"))]
+use no_servers as servers;
 
 pub use apart::{apart, apart_without, start_apart};
 pub use devices::WantedDevice;

@@ -61,6 +61,12 @@ impl Volume {
     /// times, as for the program `outboard`: `disk.img`, `disk.img@2`, `disk.qcow2@vg0/root`,
     /// `disk.img@3@@home`. If an image has one file system only, its own name is enough.
     ///
+    /// What a server has is named like `nfs://server/export`, `smb://user@server/share`,
+    /// `9p://server/tree` or `nbd://server/disk@2`, with the feature `remote`. A server that cannot
+    /// be reached, or does not answer within [`Options::server_timeout`], is
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable). One that was silent for long is
+    /// given up: all calls fail until the volume is opened again.
+    ///
     /// For several volumes of one image, open a [`Disk`](crate::Disk).
     pub fn open(name: impl AsRef<OsStr>, options: Options) -> Result<Self> {
         Self::open_as(name.as_ref(), options, false)

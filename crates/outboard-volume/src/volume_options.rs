@@ -4,6 +4,7 @@
 use crate::options::{self, RootHash};
 use outboard::Secret;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How the kernel is run and images are opened, for [`Volume::open`](crate::Volume::open).
 ///
@@ -21,7 +22,8 @@ impl Options {
         Self::default()
     }
 
-    /// The file whose contents are the key of encrypted volumes: all bytes, with newlines.
+    /// The file whose contents are the key of encrypted volumes: all bytes, with newlines. Its
+    /// first line is the password of an SMB share.
     pub fn key_file(mut self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         // "-" is standard input to the program alone.
@@ -33,8 +35,8 @@ impl Options {
         self
     }
 
-    /// The key of encrypted volumes. It is copied into locked memory that core dumps leave out and
-    /// that is wiped when the last clone is dropped.
+    /// The key of encrypted volumes, or the password of an SMB share. It is copied into locked
+    /// memory that core dumps leave out and that is wiped when the last clone is dropped.
     pub fn key(mut self, key: &[u8]) -> Self {
         self.inner.key = Some(Secret::from(key));
         self
@@ -110,6 +112,23 @@ impl Options {
     /// for ever. Default: a panic ends the process.
     pub fn contain_panic(mut self, yes: bool) -> Self {
         self.inner.contain_panic = yes;
+        self
+    }
+
+    /// How the kernel reaches servers: a network interface as in `outboard::Kernel::add_interface`,
+    /// with an address, or `"host"` for the host's own sockets. Default: `"user"`, behind the
+    /// host's connections, which needs the host's libslirp0.
+    pub fn network(mut self, interface: impl Into<String>) -> Self {
+        self.inner.net = Some(interface.into());
+        self
+    }
+
+    /// How long a server may take for an answer, in whole seconds: a fraction counts as one.
+    /// Default: 30 seconds. A server that is silent for longer is
+    /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable).
+    pub fn server_timeout(mut self, limit: Duration) -> Self {
+        let fraction = u64::from(limit.subsec_nanos() > 0);
+        self.inner.timeout = Some(limit.as_secs().saturating_add(fraction).max(1));
         self
     }
 

@@ -115,8 +115,9 @@ struct ob_volume_options {
 	uint32_t flags;			/* OB_VOLUME_WRITABLE, ... */
 	uint32_t vcpus;			/* virtual CPUs of the kernel, 1 to 64; 0: at most 4 */
 	uint64_t memory;		/* most bytes for the kernel; 0: at most 2 GiB */
-	const char *key_file;		/* its contents, up to the last byte, are the key */
-	const void *key;		/* the key itself, where there is no file */
+	/* its contents, up to the last byte, are the key; its first line is the password for SMB */
+	const char *key_file;
+	const void *key;		/* the key or password itself, where there is no file */
 	size_t key_length;		/* bytes of `key`; not 0 if `key` is not NULL */
 	const char *type;		/* of the file system, as in "ext4"; NULL: a probe */
 	const char *const *disks;	/* further disks of the machine, for RAID and LVM */
@@ -128,6 +129,9 @@ struct ob_volume_options {
 	const char *integrity;		/* algorithm of dm-integrity's tags; NULL: crc32c */
 	/* a directory of kernel snapshots, the user's alone; NULL: the kernel boots */
 	const char *snapshots;
+	/* how the kernel reaches servers, as for ob_net_add(): "host", ...; NULL: "user" */
+	const char *network;
+	uint64_t server_timeout;	/* seconds for an answer of a server; 0: 30 */
 };
 
 /*
@@ -136,6 +140,11 @@ struct ob_volume_options {
  * 16 volumes open at a time, less those kernels that it boots by <outboard/outboard.h>; the next
  * open fails with OB_VOLUME_OTHER. The image is locked until the volume is closed: shared for
  * reading, else exclusive.
+ *
+ * A name such as nfs://server/export, smb://user@server/share, 9p://server/tree or
+ * nbd://server/disk[@PARTITION]... means what a server has. No other kernel's use of it is noticed.
+ * OB_VOLUME_UNREACHABLE: the server cannot be reached, or has not answered in time; after that, a
+ * volume may have to be opened again.
  */
 int ob_volume_open(const char *name, const struct ob_volume_options *options,
 		   struct ob_volume **volume);

@@ -7,6 +7,7 @@ use super::open_disk::OpenDisk;
 use super::open_stack::OpenStack;
 use super::whole::Session;
 use crate::options::Options;
+use outboard::ServerRequests;
 use outboard_error::{report, Error, Failure, Result};
 use outboard_sandbox::HostAccess;
 use std::mem::{forget, take};
@@ -20,11 +21,11 @@ impl Session {
         if let Some(network) = self.host.network() {
             network.finish();
         }
-        let mut is_left = false;
+        let mut left = Vec::new();
         while let Some(mounted) = self.slots.take_last_mount() {
-            let (is_late, is_remote) = (mounted.is_late(), mounted.server.is_some());
+            let (is_late, server) = (mounted.is_late(), mounted.server_requests());
             let problem = mounted.unmount();
-            is_left |= is_late || is_remote && problem.is_some();
+            left.extend(server.filter(|_| is_late || problem.is_some()));
             problems.extend(problem);
         }
         if let Some(network) = self.host.network_mut() {
@@ -36,12 +37,13 @@ impl Session {
         if let Some(kernel) = self.machine.take_kernel() {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.slots.has_written_disk();
-            // A halt would wait for the server of a mount that was left.
-            let halted = if is_left {
+            let halted = if left.is_empty() || self.host.is_in_library() {
+                give_up(&left);
+                kernel.halt()
+            } else {
+                // A halt would wait for the server of a mount that was left.
                 forget(kernel);
                 Ok(())
-            } else {
-                kernel.halt()
             };
             if let Some(error) = halted.err().filter(|_| written) {
                 problems.push(Failure::of(&error).after("the kernel did not stop well"));
@@ -77,6 +79,15 @@ impl Session {
         forget(self.machine.take_kernel());
         self.slots.forget_kernel();
         Ok(())
+    }
+}
+
+/// Gives up the servers of mounts that were left: a halt would wait for them. All that can be
+/// written is written.
+fn give_up(left: &[ServerRequests]) {
+    for server in left {
+        // An error: the mount has ended, or has no server of this kind.
+        let _ = server.shut_down();
     }
 }
 

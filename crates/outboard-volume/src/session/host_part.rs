@@ -10,6 +10,7 @@ use crate::image::Image;
 use crate::layers::keys::Keys;
 use crate::options::Options;
 use crate::snapshots;
+use outboard::Kernel;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::{HostAccess, Sandbox};
 use std::mem::take;
@@ -43,8 +44,6 @@ pub(super) struct HostPart {
     sandbox: Sandbox,
     /// `None`: no server is named.
     network: Option<Network>,
-    /// The user's login name; empty if unknown.
-    user_name: String,
     /// The command stays outside of the sandbox, and has no kernel.
     outside: bool,
     snapshots: Option<PathBuf>,
@@ -65,7 +64,7 @@ impl HostPart {
         let network = if access.outside {
             None
         } else {
-            Network::prepare(&options, &access.images)
+            Network::prepare(&options, &access.images, false)
         };
         if let Some(network) = network.as_ref().filter(|_| !options.no_sandbox) {
             network.check_sandbox()?;
@@ -100,7 +99,9 @@ impl HostPart {
     pub(super) fn of_library(options: Options, images: &[(PathBuf, bool)]) -> Self {
         let held = HeldImages::open(images, &options.image_options());
         let keys = Keys::without_terminal(&options);
+        let network = Network::prepare(&options, images, true);
         Self {
+            network,
             used: used::of_library(&options, &held),
             held,
             snapshots: options.snapshots.clone(),
@@ -135,7 +136,6 @@ impl HostPart {
             keys,
             sandbox: Sandbox::Open,
             network: None,
-            user_name: std::env::var("USER").unwrap_or_default(),
             outside: false,
             snapshots: None,
             umask: 0,
@@ -248,9 +248,16 @@ impl HostPart {
         self.network.as_mut()
     }
 
-    /// The user's login name; empty if unknown.
-    pub(super) fn user_name(&self) -> &str {
-        &self.user_name
+    /// Connects the kernel, which has booted, to the network; does nothing if no server is named.
+    pub(super) fn start_network(&mut self, kernel: &Kernel) -> Result<()> {
+        let Some(network) = &mut self.network else {
+            return Ok(());
+        };
+        // The program has checked it before the sandbox.
+        if self.in_library {
+            network.check_capture(&self.used)?;
+        }
+        network.start(kernel)
     }
 
     /// Whether the command stays outside of the sandbox, and uses the kernel in other processes.

@@ -2,7 +2,7 @@
 //! A mount of a session, and what it is of.
 
 use super::servers::ServerState;
-use outboard::Mount;
+use outboard::{Mount, ServerRequests};
 use outboard_error::Failure;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ pub(super) enum MountSource {
         subvolume: Option<u64>,
     },
     /// A file system that a server has.
+    #[cfg_attr(not(feature = "remote"), allow(dead_code))]
     Server {
         identity: (u64, u64),
     },
@@ -68,6 +69,11 @@ impl MountedDevice {
     /// Whether its server owes an answer for too long.
     pub(super) fn is_late(&self) -> bool {
         self.server.as_ref().is_some_and(ServerState::is_late)
+    }
+
+    /// Its requests to a server. `None`: it is on a disk.
+    pub(super) fn server_requests(&self) -> Option<ServerRequests> {
+        self.server.as_ref().map(|_| self.mount.requests())
     }
 
     /// Whether a volume of a library uses it.

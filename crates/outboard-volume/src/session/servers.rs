@@ -7,6 +7,7 @@
 //! | `clients` | mounts and disks by the kernel's clients |
 //! | `relay` | the connection of 9p, with a limit for each answer |
 //! | `watch` | the thread that ends waits for NFS and SMB |
+//! | `thread` | the end of the threads of `relay` and `watch` |
 //! | `state`, `silent` | whether a server answers in time; the reports about it |
 
 mod clients;
@@ -14,6 +15,7 @@ mod network;
 mod relay;
 mod silent;
 mod state;
+mod thread;
 mod watch;
 
 pub(super) use network::Network;

@@ -120,9 +120,7 @@ impl Session {
                 .is_some_and(Network::needs_shared_memory),
             snapshots: self.host.snapshots(),
         })?;
-        if let Some(network) = self.host.network_mut() {
-            network.start(&kernel)?;
-        }
+        self.host.start_network(&kernel)?;
         self.host.close_sandbox()?;
         Ok(kernel)
     }

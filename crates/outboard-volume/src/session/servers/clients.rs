@@ -244,13 +244,26 @@ fn reason_of(remote: &Remote, error: &io::Error) -> Option<(ErrorKind, &'static 
     })
 }
 
+/// The failure of a server that has no such mount or disk, if the errno alone would mislead.
+fn explained(shown: &str, remote: &Remote, error: &io::Error) -> Option<Failure> {
+    let (kind, why) = reason_of(remote, error)?;
+    let failure = Failure::of(error);
+    Some(if why == NO_ANSWER {
+        failure
+            .with_text(kind, format!("{shown}: {NO_ANSWER}{}", Hint::Timeout))
+            .with_hint(Hint::Timeout)
+    } else {
+        failure.with_text(kind, format!("{shown}: {why}"))
+    })
+}
+
 impl Session {
     /// The network of this session.
     fn network(&self) -> Result<&Network> {
         let missing = || {
             Error::known(
                 ErrorKind::Unsupported,
-                "servers are reached by the program outboard alone, not by the library",
+                "this session was begun without the network that servers need",
             )
         };
         self.host.network().ok_or_else(missing)
@@ -353,12 +366,12 @@ impl Session {
     ) -> Result<(io::Result<Mount>, Relay)> {
         let network = self.network()?;
         let server = network.connect(kernel, remote, shown)?;
-        let started = Relay::start(&kernel.net(), server, network.limit());
+        let started = Relay::start(kernel, server, network.limit());
         let (relay, client) = started.map_err(|error| Error::failed(shown, &error))?;
         let user = remote
             .user
             .clone()
-            .unwrap_or_else(|| self.host.user_name().to_owned());
+            .unwrap_or_else(|| network.user_name().to_owned());
         let request = RemoteMount::nine_p(remote, client.descriptor().raw(), &user);
         let mounted = request.mount(kernel, remote, None, write);
         let mounted = mounted.map_err(|error| {
@@ -372,14 +385,8 @@ impl Session {
     }
 
     fn no_mount(&self, shown: &str, remote: &Remote, error: &io::Error, position: usize) -> Error {
-        let failure = Failure::of(error);
-        let failure = match reason_of(remote, error) {
-            Some((kind, NO_ANSWER)) => failure
-                .with_text(kind, format!("{shown}: {NO_ANSWER}{}", Hint::Timeout))
-                .with_hint(Hint::Timeout),
-            Some((kind, text)) => failure.with_text(kind, format!("{shown}: {text}")),
-            None => failure.after(format!("{shown}: cannot mount")),
-        };
+        let failure = explained(shown, remote, error)
+            .unwrap_or_else(|| Failure::of(error).after(format!("{shown}: cannot mount")));
         failure
             .with_kernel(self.machine.lines_since(position))
             .into()
@@ -400,8 +407,12 @@ impl Session {
                 ErrorKind::KeyNeeded,
                 Hint::Password,
                 |give| {
-                    let name = name.shown();
-                    format!("{name}: no password: there is no terminal to ask on{give}")
+                    let why = if self.is_in_library() {
+                        "no password was given"
+                    } else {
+                        "no password: there is no terminal to ask on"
+                    };
+                    format!("{}: {why}{give}", name.shown())
                 },
             ));
         };
@@ -433,7 +444,7 @@ impl Session {
     ) -> Result<usize> {
         let shown = outboard_error::format::escaped(file.as_os_str().as_encoded_bytes());
         if remote.protocol != Protocol::Nbd {
-            let text = format!("{shown} is a file system: this command works on disks");
+            let text = format!("{shown} is a file system of a server, not a disk");
             return Err(Error::Usage(text));
         }
         let kernel = self.kernel(None)?;
@@ -454,8 +465,8 @@ impl Session {
                 ErrorKind::ReadOnly,
                 format!("cannot write to {shown}: the server offers it read-only"),
             ),
-            _ => match reason_of(remote, &error) {
-                Some((kind, text)) => Error::known(kind, format!("{shown}: {text}")),
+            _ => match explained(&shown, remote, &error) {
+                Some(failure) => failure.into(),
                 None => Error::failed(&shown, &error),
             },
         })?;
@@ -482,7 +493,7 @@ impl Session {
     pub(in crate::session) fn remote_image(&self, file: &Path) -> Result<Image> {
         let shown = outboard_error::format::escaped(file.as_os_str().as_encoded_bytes());
         let missing = || {
-            let text = format!("{shown}: this command works on files of the host only");
+            let text = format!("{shown}: this works with files of the host only");
             Error::known(ErrorKind::Unsupported, text)
         };
         let remote = Remote::of(file).ok_or_else(missing)??;

@@ -2,10 +2,12 @@
 //! The network of a session: the kernel's interface, and the addresses of servers.
 //!
 //! Before the sandbox: [`Network::prepare`] looks names of servers up by the host's resolver, and
-//! loads libslirp if that connects the kernel. After the boot and before
+//! loads libslirp if that connects the kernel. In a library, which has no sandbox, a limit of the
+//! caller ends the look-up. After the boot and before
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
 use super::watch::{IsWaiting, Lateness, ServerWatch};
+use crate::aside::aside;
 use crate::destination::{Overwrite, UsedFiles};
 use crate::options::Options;
 use crate::remote::{Protocol, Remote};
@@ -60,6 +62,9 @@ impl Way {
 pub(in crate::session) struct Network {
     description: String,
     way: Way,
+    in_library: bool,
+    /// The user's login name; empty if unknown.
+    user_name: String,
     limit: Duration,
     /// Servers by their names, with what the host's resolver found.
     servers: Vec<(String, Result<IpAddr>)>,
@@ -120,12 +125,24 @@ fn look_up(host: &str) -> Result<IpAddr> {
         .ok_or_else(|| failed(format!("cannot find the server {host}: it has no address")))
 }
 
+/// The same on another thread: the host's resolver may wait for long, and a limit of the caller
+/// ends the wait. Not for the program, which must have one thread before its sandbox.
+fn look_up_aside(host: &str) -> Result<IpAddr> {
+    let name = host.to_owned();
+    let found = aside(move || Ok(look_up(&name)));
+    found.unwrap_or_else(|why| {
+        let text = format!("cannot find the server {host}: {why}");
+        Err(Error::Failed(text))
+    })
+}
+
 impl Network {
     /// The network that these images need; `None`: none of them has a server. The process has one
-    /// thread.
+    /// thread, unless it belongs to a program that is not ours: `in_library`.
     pub(in crate::session) fn prepare(
         options: &Options,
         images: &[(PathBuf, bool)],
+        in_library: bool,
     ) -> Option<Self> {
         let parse = |(file, _): &(PathBuf, bool)| Remote::of(file);
         // The command that uses a wrong name reports it.
@@ -143,6 +160,7 @@ impl Network {
         let wish = options.net.as_deref().unwrap_or("user");
         let (kind, words) = wish.split_once(',').unwrap_or((wish, ""));
         let way = Way::of(kind);
+        let look_up = if in_library { look_up_aside } else { look_up };
         let mut servers: Vec<(String, Result<IpAddr>)> = Vec::new();
         for remote in remotes.iter().filter(|_| way != Way::Other) {
             if servers.iter().all(|(known, _)| *known != remote.host) {
@@ -155,13 +173,17 @@ impl Network {
         let mut description = vec![if kind == "user" { USER } else { kind }];
         description.extend((!words.is_empty()).then_some(words));
         if way == Way::User {
-            load_libslirp();
+            if !in_library {
+                load_libslirp();
+            }
             description.extend((!has_address(words)).then_some(ADDRESSES));
             description.extend((!has_address(words) && has_v6).then_some(ADDRESSES6));
         }
         Some(Self {
             description: description.join(","),
             way,
+            in_library,
+            user_name: std::env::var("USER").unwrap_or_default(),
             limit: options.timeout.map_or(LIMIT, Duration::from_secs),
             servers,
             found: Mutex::default(),
@@ -222,7 +244,7 @@ impl Network {
             .set_sysctl("net.ipv4.tcp_syn_retries", FIRST_PACKETS)
             .map_err(failed)?;
         self.interface = Some(interface);
-        self.watch = Some(ServerWatch::start(self.limit, kernel).map_err(failed)?);
+        self.watch = Some(ServerWatch::start(self.limit, kernel, self.in_library).map_err(failed)?);
         Ok(())
     }
 
@@ -249,7 +271,7 @@ impl Network {
         }
     }
 
-    /// Mounts what a server has. The program ends if that takes too long.
+    /// Mounts what a server has. The program, or a library's kernel, ends if that takes too long.
     pub(super) fn while_mounting<T>(&self, name: &str, mount: impl FnOnce() -> T) -> T {
         match &self.watch {
             Some(watch) => watch.while_mounting(name, mount),
@@ -267,6 +289,11 @@ impl Network {
         if let Some(watch) = &self.watch {
             watch.finish();
         }
+    }
+
+    /// The user's login name; empty if unknown.
+    pub(super) fn user_name(&self) -> &str {
+        &self.user_name
     }
 
     /// Time limit of a request to a server.
@@ -372,7 +399,7 @@ mod tests {
             ..Options::default()
         };
         let images: Vec<(PathBuf, bool)> = files.iter().map(|file| (file.into(), false)).collect();
-        Network::prepare(&options, &images)
+        Network::prepare(&options, &images, false)
     }
 
     fn ports(files: &[&str]) -> Vec<u16> {

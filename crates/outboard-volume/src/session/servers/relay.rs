@@ -3,13 +3,14 @@
 //! answer without an end. So the relay follows the headers of messages, and ends the connection
 //! when a whole answer has not arrived in time: all calls of the client then fail.
 
+use super::thread::ServerThread;
 use super::watch::limit_of_answer;
-use outboard::net::{Net, TcpStream, UnixStream};
+use outboard::net::{TcpStream, UnixStream};
+use outboard::Kernel;
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Bytes that are passed on at once: the largest message.
@@ -154,17 +155,17 @@ fn read(mut from: impl Read, buffer: &mut [u8]) -> io::Result<Option<usize>> {
 /// Ends with its connection.
 pub(in crate::session) struct Relay {
     ends: Arc<Ends>,
-    threads: Vec<JoinHandle<()>>,
+    _threads: [ServerThread; 2],
 }
 
 impl Relay {
     /// Stands before a server. Returns the client's end, too.
     pub(super) fn start(
-        net: &Net,
+        kernel: &Kernel,
         server: TcpStream,
         limit: Duration,
     ) -> io::Result<(Self, UnixStream)> {
-        let (client, theirs) = net.unix_pair()?;
+        let (client, theirs) = kernel.net().unix_pair()?;
         server.set_nodelay(true)?;
         server.set_read_timeout(Some(LOOK))?;
         server.set_write_timeout(Some(limit))?;
@@ -174,19 +175,20 @@ impl Relay {
             limit,
             requests: Mutex::default(),
         });
-        let mut relay = Self {
-            ends,
-            threads: Vec::new(),
-        };
-        for pass in [Ends::pass_requests, Ends::pass_answers] {
-            let ends = Arc::clone(&relay.ends);
-            let thread = std::thread::Builder::new().spawn(move || {
+        let start = |pass: fn(&Ends) -> io::Result<()>| {
+            let ends = Arc::clone(&ends);
+            ServerThread::start(kernel, move || {
                 // The client learns of an error by the end of its connection.
                 let _ = pass(&ends);
                 ends.disconnect();
-            });
-            relay.threads.push(thread?);
-        }
+            })
+        };
+        let requests = start(Ends::pass_requests)?;
+        let answers = start(Ends::pass_answers).inspect_err(|_| ends.disconnect())?;
+        let relay = Self {
+            ends,
+            _threads: [requests, answers],
+        };
         Ok((relay, theirs))
     }
 
@@ -198,11 +200,8 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        // Then its threads end.
         self.ends.disconnect();
-        for thread in self.threads.drain(..) {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -12,6 +12,10 @@
 //! A halt ends all calls and unmounts the images: nothing in them is lost. It also ends a mount
 //! that takes longer than three times the limit and a minute.
 //!
+//! A library's thread ends no process: it gives the server up in the second row, too, and only
+//! halts the kernel in the last one. That kernel has no volume but the server's. Signals are the
+//! affair of the library's program.
+//!
 //! After a signal, the limit is two seconds at most. Two seconds after a signal the thread ends the
 //! program, if nothing can be lost.
 //!
@@ -19,13 +23,13 @@
 //! last three rows hold only if a request has waited for the limit and 5 s, or 30 s more: while no
 //! program uses the mount, its server may come and go.
 
+use super::thread::ServerThread;
 use outboard::{end_at_once, signals, Kernel, RequestCounts, ServerRequests, ShareState};
 use outboard_error::{front, report, ErrorKind, Failure, Hint};
 use outboard_sandbox::interrupt::Interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often the thread looks.
@@ -87,6 +91,7 @@ struct Look<'a> {
     /// For how long calls have waited without a break.
     waited: Duration,
     kernel: &'a Kernel,
+    in_library: bool,
 }
 
 impl Look<'_> {
@@ -107,7 +112,7 @@ impl Look<'_> {
     fn act(&self, name: &str, owed: Duration, requests: &ServerRequests) {
         match self.measure(owed) {
             Measure::Wait => {}
-            Measure::GiveUp if !signals::may_end() => {
+            Measure::GiveUp if self.in_library || !signals::may_end() => {
                 // An error: the mount has just ended.
                 let _ = requests.shut_down();
             }
@@ -115,8 +120,13 @@ impl Look<'_> {
         }
     }
 
-    /// Ends the program: a call waits for a server without an end.
-    fn end(&self, name: &str) -> ! {
+    /// Ends the program, or a library's kernel: a call waits for a server without an end.
+    fn end(&self, name: &str) {
+        if self.in_library {
+            // An error: it has been halted.
+            let _ = self.kernel.clone().halt();
+            return;
+        }
         report(late(name, self.limit));
         if !signals::may_end() {
             // Its error would be about the same server. The images are unmounted then.
@@ -237,6 +247,7 @@ pub(super) fn late(name: &str, limit: Duration) -> Failure {
 
 struct Watched {
     kernel: Kernel,
+    in_library: bool,
     mounts: Mutex<Vec<WatchedRequests>>,
     shares: Mutex<Vec<WatchedShare>>,
     /// The name of a mount under way, and when it began.
@@ -251,9 +262,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watched {
-    fn new(kernel: Kernel) -> Self {
+    fn new(kernel: Kernel, in_library: bool) -> Self {
         Self {
             kernel,
+            in_library,
             mounts: Mutex::default(),
             shares: Mutex::default(),
             mounting: Mutex::default(),
@@ -278,6 +290,7 @@ impl Watched {
             limit: limit_of_answer(limit),
             waited,
             kernel: &self.kernel,
+            in_library: self.in_library,
         };
         if let Some((name, began)) = &*locked(&self.mounting) {
             if began.elapsed() >= look.limit * 3 + PATIENCE_OF_MOUNT {
@@ -288,6 +301,9 @@ impl Watched {
         locked(&self.shares)
             .iter_mut()
             .for_each(|share| share.look(&look));
+        if self.in_library {
+            return;
+        }
         let more = if self.is_finishing.load(Ordering::Relaxed) {
             limit
         } else {
@@ -320,21 +336,27 @@ pub(super) fn limit_of_answer(limit: Duration) -> Duration {
 /// The thread ends with this.
 pub(super) struct ServerWatch {
     watched: Arc<Watched>,
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Dropped before the thread, which ends then.
+    _end: Sender<()>,
+    _thread: ServerThread,
 }
 
 impl ServerWatch {
-    /// `limit`: how long a server may take for an answer.
-    pub(super) fn start(limit: Duration, kernel: &Kernel) -> std::io::Result<Self> {
+    /// `limit`: how long a server may take for an answer. `in_library`: the process belongs to
+    /// a program that is not ours.
+    pub(super) fn start(
+        limit: Duration,
+        kernel: &Kernel,
+        in_library: bool,
+    ) -> std::io::Result<Self> {
         let (end, ended) = channel();
-        let watched = Arc::new(Watched::new(kernel.clone()));
+        let watched = Arc::new(Watched::new(kernel.clone(), in_library));
         let own = Arc::clone(&watched);
-        let thread = std::thread::Builder::new().spawn(move || own.run(limit, &ended))?;
+        let thread = ServerThread::start(kernel, move || own.run(limit, &ended))?;
         Ok(Self {
             watched,
-            end: Some(end),
-            thread: Some(thread),
+            _end: end,
+            _thread: thread,
         })
     }
 
@@ -343,7 +365,7 @@ impl ServerWatch {
         *locked(&self.watched.is_waiting) = Some(is_waiting);
     }
 
-    /// Mounts what a server has. The program ends if that takes too long.
+    /// Mounts what a server has. The program, or a library's kernel, ends if that takes too long.
     pub(super) fn while_mounting<T>(&self, name: &str, mount: impl FnOnce() -> T) -> T {
         *locked(&self.watched.mounting) = Some((name.to_owned(), Instant::now()));
         let mounted = mount();
@@ -378,16 +400,6 @@ impl ServerWatch {
     }
 }
 
-impl Drop for ServerWatch {
-    fn drop(&mut self) {
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            // A thread that has panicked has ended, too.
-            let _ = thread.join();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,6 +414,7 @@ mod tests {
                 limit: LIMIT,
                 waited: Duration::from_secs(waited),
                 kernel: &kernel,
+                in_library: false,
             };
             look.measure(Duration::from_secs(owed))
         };
