@@ -69,3 +69,31 @@ impl<T: Deref<Target = Tree>> AnyTree for T {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use outboard_test_images::Work;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_leads_out_of_a_directory() {
+        let work = Work::new();
+        let [inside, outside] = ["in", "outside"].map(|name| work.path(name));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&outside, "text").unwrap();
+        symlink(&outside, inside.join("absolute")).unwrap();
+        symlink("../outside", inside.join("relative")).unwrap();
+        let tree = HostTree::directory(&inside).unwrap();
+        for path in ["absolute", "relative", "../outside", "/../outside"] {
+            let found = tree.read(path).map_err(|error| error.kind());
+            assert_eq!(found, Err(io::ErrorKind::NotFound), "{path}");
+        }
+        assert!(tree.read(&outside).is_err(), "its root is the directory");
+        // The host's own tree has no walls.
+        for path in [inside.join("absolute"), inside.join("relative"), outside] {
+            assert_eq!(HostTree.any_tree().read(&path).unwrap(), b"text");
+        }
+    }
+}
