@@ -328,7 +328,8 @@ def test_images_are_made(work):
         images.check_unmounted_ext4(f"{work}/{name}")
     # The umask of the program.
     assert os.stat(f"{work}/grown.img").st_mode & 0o777 == 0o640
-    made = {"disk.img", "tree.qcow2", "root.squashfs", "grown.img", "damaged.img", "locked.img"}
+    made = {"disk.img", "large.img", "tree.qcow2", "root.squashfs", "grown.img", "damaged.img",
+            "locked.img"}
     assert {name for name in os.listdir(work) if "." in name} == made
 
 

@@ -80,6 +80,7 @@ static void test_image(struct ob_volume_disk *disk, const char *name)
 	CHECK(!strcmp(format, "qcow2"));
 	ob_volume_memory_free(format);
 	CHECK_EQUAL(ob_volume_disk_length(disk), 68 << 20);
+	CHECK_EQUAL(ob_volume_disk_sector_size(disk), 512);
 	snprintf(base, sizeof(base), "%s.base", name);
 	GOOD(ob_volume_disk_backing(disk, &paths, &length));
 	CHECK_EQUAL(length, strlen(base) + 1);
@@ -101,6 +102,7 @@ static void check_not_open(struct ob_volume_disk *disk, int error)
 	BAD(ob_volume_disk_format(disk, &text), error);
 	CHECK(!text);
 	BAD(ob_volume_disk_length(disk), error);
+	BAD(ob_volume_disk_sector_size(disk), error);
 	BAD(ob_volume_disk_backing(disk, &text, &length), error);
 	CHECK(!length);
 	BAD(ob_volume_disk_list(disk, add_volume, &list), error);

@@ -66,6 +66,28 @@ static void test_partition(const char *directory)
 	CHECK(access(image, F_OK));
 }
 
+static void test_partition_of_large_sectors(const char *directory)
+{
+	static const char *const partitions[] = { "linux:rest", NULL };
+	struct ob_volume_table table = {
+		.size = sizeof(table), .length = 64 * MEGABYTE, .partitions = partitions,
+		.sector_size = 2048
+	};
+	const char *image = in(directory, "large.img");
+	struct ob_volume_disk *disk;
+
+	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_USAGE);
+	table.sector_size = 4096;
+	table.type = OB_VOLUME_MBR;
+	BAD(ob_volume_partition(image, &table, NULL), OB_VOLUME_UNSUPPORTED);
+	CHECK(access(image, F_OK));
+	table.type = OB_VOLUME_GPT;
+	GOOD(ob_volume_partition(image, &table, NULL));
+	GOOD(ob_volume_disk_open(image, NULL, &disk));
+	CHECK_EQUAL(ob_volume_disk_sector_size(disk), 4096);
+	GOOD(ob_volume_disk_close(disk));
+}
+
 static void check_hello(const char *name)
 {
 	struct ob_volume *volume = open_volume(name, NULL, 0);
@@ -236,6 +258,7 @@ int main(int argc, char **argv)
 	pthread_mutex_lock(&lock);
 	CHECK(!pthread_create(&thread, NULL, wait_for_end, &lock));
 	test_partition(argv[1]);
+	test_partition_of_large_sectors(argv[1]);
 	test_make(argv[1]);
 	test_cancel(argv[1]);
 	test_check(argv[1]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #![doc = include_str!("../README.md")]
 // `build` is for programs of any kind. `plan` has as a value what is to be made. `mkfs` makes file
-// systems, `part` partition tables, by the distribution's sfdisk (`sfdisk`). `fsck` checks a file
-// system, `resize` changes its size with that of what holds it.
+// systems, `part` partition tables. `table_writer` writes tables: by the distribution's sfdisk
+// (`sfdisk`), or itself where sfdisk cannot (`gpt`). `fsck` checks a file system, `resize` changes
+// its size with that of what holds it.
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
@@ -10,6 +11,7 @@
 mod build;
 #[doc(hidden)]
 pub mod fsck;
+mod gpt;
 mod megabytes;
 mod mkfs;
 #[doc(hidden)]
@@ -18,6 +20,7 @@ mod plan;
 #[doc(hidden)]
 pub mod resize;
 mod sfdisk;
+mod table_writer;
 
 pub use build::{Build, Result};
 pub use fsck::{CheckMode, CheckOutcome, CheckPlan, CheckedVolume};

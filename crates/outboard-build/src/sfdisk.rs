@@ -2,11 +2,8 @@
 //! Writing partition tables: by the distribution's sfdisk, which knows what firmware of all sorts
 //! expects of one. (They are read by our own parsers, which are made for tables of strangers.)
 
-use outboard_error::{Error, ErrorKind, Result};
-use outboard_image::partition::Table;
-use outboard_image::Source;
+use outboard_error::Result;
 use outboard_sandbox::tool::{Tool, ToolFile};
-use outboard_volume::image::Image;
 use outboard_volume::options::Options;
 use std::path::Path;
 
@@ -14,29 +11,6 @@ const SFDISK: Tool = Tool::new("sfdisk", "fdisk");
 /// An MBR counts sectors, here the smallest ones, with 32 bits; sfdisk would make a partition of
 /// what is left of a larger number.
 pub const MBR_END: u64 = 512 << 32;
-
-/// Refuses to change a table that sfdisk reads otherwise than this program: it takes the size of a
-/// sector from the disk, and 512 bytes for a file.
-pub fn check(image: &Image, table: &Table, shown: &str) -> Result<()> {
-    if table.damaged {
-        let text = format!(
-            "{shown}: {}: restore the table with gdisk first",
-            table.warnings.join("; ")
-        );
-        return Err(Error::known(ErrorKind::Damaged, text));
-    }
-    let (counted, own) = (table.sector_size, image.content.sector_size());
-    if counted == own {
-        return Ok(());
-    }
-    Err(Error::known(
-        ErrorKind::Unsupported,
-        format!(
-            "{shown} has a table for sectors of {counted} bytes, and itself sectors of {own}: such \
-             a table can only be read (fdisk -b {counted} changes it)"
-        ),
-    ))
-}
 
 /// Whether to wipe the marks of other contents: an old table and its copy, a file system.
 #[derive(Clone, Copy)]

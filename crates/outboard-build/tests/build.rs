@@ -5,7 +5,7 @@ use outboard_build::{
     Build, Cancel, CheckMode, CheckOutcome, CheckPlan, DiskPlan, ErrorKind, NewTable, Options,
     SizeChange, TableKind, TablePlan, VolumePlan,
 };
-use outboard_volume::Volume;
+use outboard_volume::{Disk, Volume};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -61,6 +61,25 @@ fn a_table_and_file_systems_are_made_at_once() {
         assert_eq!(again.kind(), ErrorKind::AlreadyExists, "{again}");
     }
     assert_eq!(names(directory.path()), ["disk.img", "disk.qcow2", "tree"]);
+}
+
+#[test]
+fn file_systems_get_the_sectors_of_the_table() {
+    let directory = directory();
+    let image = directory.path().join("disk.img");
+    let mut plan = disk(&image, &directory.path().join("tree"));
+    if let Some(TablePlan::Create(table)) = &mut plan.table {
+        table.sector_size = Some(4096);
+    }
+    Build::new().make(&plan).unwrap();
+    let disk = Disk::open(&image, Options::new()).unwrap();
+    assert_eq!(disk.sector_size().unwrap(), 4096);
+    let root = disk.volume("2").unwrap();
+    assert_eq!(root.read("/hello").unwrap(), b"hello\n");
+    root.close().unwrap();
+    disk.close().unwrap();
+    let boot = &fs::read(&image).unwrap()[MEGABYTE as usize..];
+    assert_eq!(boot[11..13], 4096u16.to_le_bytes());
 }
 
 #[test]

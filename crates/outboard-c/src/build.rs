@@ -49,6 +49,7 @@ pub struct TableOptions<'a> {
     kind: u32,
     length: u64,
     partitions: Texts<'a>,
+    sector_size: u64,
 }
 
 // SAFETY: all of it holds; the pointer may be NULL.
@@ -215,6 +216,7 @@ impl TableOptions<'_> {
             size: (self.length > 0).then_some(self.length),
             force: self.flags & REPLACE != 0,
             reproducible: self.flags & REPRODUCIBLE != 0,
+            sector_size: (self.sector_size > 0).then_some(self.sector_size),
             ..NewTable::new(kind, self.length, partitions.collect::<Result<_>>()?)
         })
     }
@@ -330,7 +332,7 @@ mod tests {
     #[test]
     fn the_structs_are_those_of_the_header() {
         assert_eq!(size_of::<MakeOptions>(), 80);
-        assert_eq!(size_of::<TableOptions>(), 32);
+        assert_eq!(size_of::<TableOptions>(), 40);
         assert_eq!(size_of::<CheckedOut>(), 40);
     }
 

@@ -59,6 +59,11 @@ pub extern "C" fn ob_volume_disk_length(handle: Handle) -> i64 {
 }
 
 #[no_mangle]
+pub extern "C" fn ob_volume_disk_sector_size(handle: Handle) -> i64 {
+    count(|| Ok(i64::try_from(disk(handle)?.sector_size()?).unwrap_or(i64::MAX)))
+}
+
+#[no_mangle]
 pub extern "C" fn ob_volume_disk_backing(
     handle: Handle,
     paths: OutMemory,

@@ -22,6 +22,14 @@ pub fn brief_size(bytes: u64) -> String {
     }
 }
 
+/// The text for sectors of a disk that are not those of most, else nothing.
+pub fn unusual_sectors(size: u64) -> String {
+    match size {
+        512 => String::new(),
+        size => format!(", sectors of {size} bytes"),
+    }
+}
+
 /// The kind of a file in words, as `stat` prints it.
 pub fn kind(mode: u32, size: u64) -> &'static str {
     match mode & libc::S_IFMT {

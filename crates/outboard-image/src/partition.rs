@@ -6,10 +6,12 @@
 
 mod apple;
 mod gpt;
+mod layout;
 mod mbr;
 mod names;
 mod table;
 
+pub use layout::{guid_bytes, GptEntry, GptLayout};
 pub use table::{Partition, Table, TableKind};
 
 use crate::source::{watched, Source};

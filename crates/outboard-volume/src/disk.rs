@@ -124,6 +124,13 @@ impl Disk {
             .size())
     }
 
+    /// Bytes of a logical sector: 512 or 4096 on most disks. A partition table of a disk with
+    /// sectors of 4096 bytes counts these, also in an image file.
+    pub fn sector_size(&self) -> Result<u64> {
+        let image = self.call(|session, image| session.image(&image.file))?;
+        Ok(image.sector_size())
+    }
+
     /// The files that a qcow2 image is based on: the one that the image names, the one that this
     /// one names, and so on. None for other formats.
     pub fn backing(&self) -> Result<Vec<PathBuf>> {

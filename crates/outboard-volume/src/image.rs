@@ -96,6 +96,12 @@ impl Image {
         self.content.size()
     }
 
+    /// Bytes of a logical sector: those that the partition table counts, else those of the disk.
+    pub fn sector_size(&self) -> u64 {
+        let counted = self.partitions().map(|table| table.sector_size);
+        counted.unwrap_or_else(|| self.content.sector_size())
+    }
+
     /// The range of a partition, or all of the image.
     pub fn range(&self, name: &ImageName) -> Result<Range> {
         let whole = Range {

@@ -12,7 +12,7 @@ use crate::uuid;
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -87,9 +87,7 @@ fn identity(path: &Path) -> io::Result<[u8; 16]> {
     if std::env::var_os("SOURCE_DATE_EPOCH").is_some() {
         return Ok(uuid::hash(path.as_os_str().as_bytes()).to_be_bytes());
     }
-    let mut identity = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut identity)?;
-    Ok(identity)
+    uuid::random()
 }
 
 /// Makes the block device that a name means what a private file has. `shown`: the image's file, for

@@ -1,5 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reproducible UUIDs, made from a name.
+//! UUIDs: reproducible ones, made from a name, and the bytes of random ones.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+/// Bytes by chance.
+pub fn random() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
 
 /// FNV-1a of 128 bits: not cryptographic, but different names have different values.
 pub fn hash(name: &[u8]) -> u128 {

@@ -2,7 +2,7 @@
 //! Partition tables: GPT, MBR, Apple's. The input is a disk.
 
 use crate::source::{le32, put};
-use outboard_image::partition::{read_table, Table};
+use outboard_image::partition::{read_table, GptEntry, GptLayout, Table};
 use std::collections::HashSet;
 
 /// Most partitions that Linux takes from one table; logical ones of an MBR come on top.
@@ -54,6 +54,43 @@ fn check(table: &Table, size: u64) {
     );
 }
 
+/// Changes a GPT and writes it: no byte of a partition changes, and the same table is read again.
+fn check_layout(disk: &[u8], sector: u64) {
+    let read = |disk: &[u8]| GptLayout::read(disk, sector).expect("memory can be read");
+    let Some(mut layout) = read(disk) else {
+        return;
+    };
+    let (first, last) = layout.usable();
+    let entry = GptEntry {
+        kind: [1; 16],
+        id: [2; 16],
+        place: (first, last),
+        name: "new".to_owned(),
+        boot: true,
+    };
+    let added = layout.add(&entry);
+    if let Some(number) = added {
+        let _ = layout.set_size(number, 1);
+    }
+    layout.delete(1);
+    let Ok(pieces) = layout.pieces() else {
+        return;
+    };
+    let mut written = disk.to_vec();
+    for (offset, bytes) in &pieces {
+        let end = offset + bytes.len() as u64;
+        for (number, first, last) in layout.places() {
+            let start = first.saturating_mul(sector);
+            let is_apart = end <= start || *offset > last.saturating_mul(sector);
+            assert!(is_apart, "partition {number} is overwritten");
+        }
+        put(&mut written, *offset as usize, bytes);
+    }
+    let again = read(&written).expect("the table that was written");
+    assert_eq!(again.pieces().as_ref(), Ok(&pieces));
+    assert_eq!(again.places(), layout.places());
+}
+
 pub fn run(bytes: &[u8]) {
     for sector in [512, 4096] {
         let mut disk = bytes.to_vec();
@@ -64,5 +101,6 @@ pub fn run(bytes: &[u8]) {
         if let Some(table) = table {
             check(&table, disk.len() as u64);
         }
+        check_layout(&disk, sector as u64);
     }
 }

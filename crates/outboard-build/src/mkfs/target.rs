@@ -180,10 +180,11 @@ pub(super) fn find_target(
     }
 }
 
-/// Bytes of a sector of the disk that a partition table was made for; 0 for what is no partition.
+/// Bytes of a sector of the disk that a partition table was made for; 0 for what is in no
+/// partition. A layer in a partition has no smaller sectors on such a disk.
 fn counted_sector(image: &Image, name: &ImageName) -> u64 {
-    let is_partition = name.partition.is_some() && name.volume.is_none();
-    let table = image.table.as_ref().filter(|_| is_partition);
+    let is_inside = name.partition.is_some() || name.volume.is_some();
+    let table = image.table.as_ref().filter(|_| is_inside);
     table.map_or(0, |table| table.sector_size)
 }
 

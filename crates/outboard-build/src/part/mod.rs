@@ -5,14 +5,17 @@ mod partition;
 mod room;
 mod types;
 
+use crate::gpt::{self, NewEntry};
 use crate::mkfs::VolumePlan;
 use crate::sfdisk;
+use crate::table_writer::{TableSectors, TableWriter};
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Hint, Result};
-use outboard_image::partition::{Table, TableKind};
+use outboard_image::partition::{guid_bytes, Table, TableKind};
+use outboard_image::Source;
 use outboard_volume::address::ImageName;
 use outboard_volume::image::Image;
-use outboard_volume::image_file::{sector_size, FILE_SECTOR};
+use outboard_volume::image_file::FILE_SECTOR;
 use outboard_volume::options::Options;
 use outboard_volume::scratch::Scratch;
 use outboard_volume::session::Session;
@@ -23,6 +26,9 @@ use room::Room;
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Display, Formatter, Write};
 use std::path::Path;
+
+/// Bytes of the sectors that a table may count.
+const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
 /// A change of a partition table.
 #[derive(Clone, Debug, Serialize)]
@@ -48,6 +54,9 @@ pub struct NewTable {
     pub force: bool,
     /// The same plan makes the same table.
     pub reproducible: bool,
+    /// Bytes of the sectors that it counts, 512 or 4096. `None`: those of the disk, or those of the
+    /// table that it replaces if they are larger.
+    pub sector_size: Option<u64>,
     /// The partitions, in their order.
     pub partitions: Vec<NewPartition>,
 }
@@ -100,43 +109,61 @@ impl TablePlan {
             Self::Create(table) => {
                 table.check_existing(&shown)?;
                 on_disk(session, path, true, |disk| {
-                    table.write(&settings, disk, sector_size(disk)?, &shown)
+                    table.replace(&settings, disk, &shown)
                 })
             }
-            Self::Add(partitions) => change(session, path, &shown, |image, table, disk| {
+            Self::Add(partitions) => change(session, path, &shown, |image, table, writer| {
                 let gpt = is_gpt(table.kind, &shown)?;
-                let new = partitions.iter();
-                let lines: Result<String> = new.map(|p| p.line(gpt, table.sector_size)).collect();
-                let lines = lines?;
+                for new in partitions {
+                    new.check(gpt)?;
+                }
                 Room::of_table(table, image.size()).check(partitions, &shown)?;
-                sfdisk::append(&settings, disk, &lines, &shown)
+                writer.append(partitions)
             }),
-            Self::Delete(numbers) => change(session, path, &shown, |_, table, disk| {
+            Self::Delete(numbers) => change(session, path, &shown, |_, table, writer| {
                 for number in numbers {
                     if !table.partitions.iter().any(|p| p.number == *number) {
                         let text = format!("{shown} has no partition {number}");
                         return Err(Error::known(ErrorKind::NotFound, text));
                     }
                 }
-                sfdisk::delete(&settings, disk, numbers, &shown)
+                writer.delete(numbers)
             }),
         }
     }
 }
 
-/// Changes the table of an image that has one. `work` also gets a file with all of the disk.
+/// Changes the table of an image that has one.
 fn change(
     session: &mut Session,
     path: &Path,
     shown: &str,
-    work: impl FnOnce(&Image, &Table, &Path) -> Result<()>,
+    work: impl FnOnce(&Image, &Table, &TableWriter) -> Result<()>,
 ) -> Result<()> {
+    let settings = session.options().clone();
     on_disk(session, path, true, |disk| {
         let image = Image::open(disk)?;
         let table = image.table.as_ref().ok_or_else(|| no_table(shown))?;
-        sfdisk::check(&image, table, shown)?;
-        work(&image, table, disk)
+        let writer = TableWriter {
+            settings: &settings,
+            disk,
+            sectors: TableSectors::of(&image, table, shown)?,
+            kind: table.kind,
+            shown,
+        };
+        work(&image, table, &writer)
     })
+}
+
+/// The disk that gets a new table.
+struct Place<'a> {
+    /// A file with all of it.
+    disk: &'a Path,
+    /// Its bytes.
+    size: u64,
+    sectors: TableSectors,
+    /// The image, for messages.
+    shown: &'a str,
 }
 
 impl NewTable {
@@ -147,6 +174,7 @@ impl NewTable {
             size: Some(size),
             force: false,
             reproducible: false,
+            sector_size: None,
             partitions,
         }
     }
@@ -154,11 +182,26 @@ impl NewTable {
     fn check(&self, shown: &str) -> Result<()> {
         let gpt = is_gpt(self.kind, shown)?;
         // Wrong words are found before anything else.
-        self.script(gpt, FILE_SECTOR)?;
+        for new in &self.partitions {
+            new.check(gpt)?;
+        }
+        if let Some(size) = self.sector_size.filter(|size| !SECTOR_SIZES.contains(size)) {
+            let text = format!("sectors have 512 or 4096 bytes, not {size}");
+            return Err(Error::Usage(text));
+        }
         match self.size {
-            Some(size) => Room::of_disk(size, gpt, FILE_SECTOR).check(&self.partitions, shown),
+            Some(size) => {
+                let sectors = self.sectors_in_file(shown)?;
+                Room::of_disk(size, gpt, sectors.size).check(&self.partitions, shown)
+            }
             None => Ok(()),
         }
+    }
+
+    /// The sectors that it counts in a new image.
+    fn sectors_in_file(&self, shown: &str) -> Result<TableSectors> {
+        let size = self.sector_size.unwrap_or(FILE_SECTOR);
+        TableSectors::of_new(self.kind, size, FILE_SECTOR, shown)
     }
 
     /// Refuses to make it in an image that exists, unless the plan says so.
@@ -211,19 +254,70 @@ impl NewTable {
             Error::Usage(format!("{shown} does not exist: say its size{size}"))
         })?;
         let disk = Scratch::beside(path, size)?;
-        self.write(session.options(), disk.path(), FILE_SECTOR, &shown)?;
+        let place = Place {
+            disk: disk.path(),
+            size,
+            sectors: self.sectors_in_file(&shown)?,
+            shown: &shown,
+        };
+        self.write(session.options(), &place)?;
         Ok(disk)
     }
 
-    /// Writes it to a file with all of a disk, which has sectors of this size.
-    fn write(&self, settings: &Options, disk: &Path, sector: u64, shown: &str) -> Result<()> {
-        let gpt = is_gpt(self.kind, shown)?;
-        let script = self.script(gpt, sector)?;
-        if self.size.is_none() {
-            let size = Image::open(disk)?.size();
-            Room::of_disk(size, gpt, sector).check(&self.partitions, shown)?;
+    /// Writes it to a file with all of a disk that exists.
+    fn replace(&self, settings: &Options, disk: &Path, shown: &str) -> Result<()> {
+        let image = Image::open(disk)?;
+        let own = image.content.sector_size();
+        let old = image.table.as_ref().map(|table| table.sector_size);
+        let size = self.sector_size.unwrap_or(own.max(old.unwrap_or(own)));
+        let place = Place {
+            disk,
+            size: image.size(),
+            sectors: TableSectors::of_new(self.kind, size, own, shown)?,
+            shown,
+        };
+        Room::of_disk(place.size, is_gpt(self.kind, shown)?, size)
+            .check(&self.partitions, shown)?;
+        // sfdisk wipes the marks of other tables, but not of those for sectors of another size.
+        if old.is_some_and(|old| old != size) && !place.sectors.is_foreign() {
+            gpt::wipe(disk, shown)?;
         }
-        sfdisk::create(settings, disk, &script, shown)
+        self.write(settings, &place)
+    }
+
+    fn write(&self, settings: &Options, place: &Place) -> Result<()> {
+        let sector = place.sectors.size;
+        if !place.sectors.is_foreign() {
+            let script = self.script(is_gpt(self.kind, place.shown)?, sector)?;
+            return sfdisk::create(settings, place.disk, &script, place.shown);
+        }
+        let new = self.complete();
+        let new: Result<Vec<NewEntry>> = new.iter().map(|new| new.entry(sector)).collect();
+        let id = self.id().as_deref().and_then(guid_bytes);
+        gpt::create(place.disk, sector, id, &new?, place.shown)
+    }
+
+    /// The words that the identifiers of a reproducible table come from.
+    fn words(&self) -> String {
+        format!("{:?} {:?}", self.size, self.partitions)
+    }
+
+    /// The identifier of the disk. `None`: a random one.
+    fn id(&self) -> Option<String> {
+        self.reproducible.then(|| uuid::from_name(&self.words()))
+    }
+
+    /// The partitions; in a reproducible GPT with identifiers.
+    fn complete(&self) -> Vec<NewPartition> {
+        let mut all = self.partitions.clone();
+        if self.reproducible && self.kind == TableKind::Gpt {
+            let words = self.words();
+            for (index, partition) in all.iter_mut().enumerate() {
+                let made = || uuid::from_name(&format!("{index} {words}"));
+                partition.uuid.get_or_insert_with(made);
+            }
+        }
+        all
     }
 
     /// It as a script of sfdisk, for a disk with sectors of this size.
@@ -233,9 +327,7 @@ impl NewTable {
         } else {
             "label: dos\n".to_owned()
         };
-        let words = format!("{:?} {:?}", self.size, self.partitions);
-        if self.reproducible {
-            let id = uuid::from_name(&words);
+        if let Some(id) = self.id() {
             // Writing to a string cannot fail.
             let _ = if gpt {
                 writeln!(script, "label-id: {id}")
@@ -243,11 +335,7 @@ impl NewTable {
                 writeln!(script, "label-id: 0x{}", &id[..8])
             };
         }
-        for (index, partition) in self.partitions.iter().enumerate() {
-            let mut partition = partition.clone();
-            if self.reproducible && gpt && partition.uuid.is_none() {
-                partition.uuid = Some(uuid::from_name(&format!("{index} {words}")));
-            }
+        for partition in self.complete() {
             script.push_str(&partition.line(gpt, sector)?);
         }
         Ok(script)
@@ -261,6 +349,9 @@ impl Display for TablePlan {
             Self::Create(table) => {
                 let kind = table.kind.name();
                 write!(formatter, "a new table of the kind {kind}")?;
+                if let Some(size) = table.sector_size {
+                    write!(formatter, ", for sectors of {size} bytes")?;
+                }
                 let mut numbered = (1..).zip(&table.partitions);
                 numbered.try_for_each(|(number, new)| write!(formatter, "\n{number}: {new}"))
             }

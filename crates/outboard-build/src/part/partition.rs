@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A partition that is to be made, as users write it and as sfdisk's script has it.
+//! A partition that is to be made: as users write it, as sfdisk's script has it, and as an entry of
+//! a GPT.
 
 use super::types;
+use crate::gpt::NewEntry;
 use crate::megabytes::MEGABYTE;
 use crate::sfdisk;
 use outboard_error::format::{escaped, size as size_text};
 use outboard_error::size::parse_size;
 use outboard_error::{Error, Result};
+use outboard_image::partition::guid_bytes;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter, Write};
 use std::str::FromStr;
@@ -96,9 +99,8 @@ impl NewPartition {
         types::is_extended(&self.kind)
     }
 
-    /// As a line of sfdisk's script for a disk with sectors of this size. sfdisk makes a partition
-    /// smaller without a word if its size is not in sectors.
-    pub(super) fn line(&self, gpt: bool, sector: u64) -> Result<String> {
+    /// Refuses what no table of this kind has. Returns the type, as the table has it.
+    pub(crate) fn check(&self, gpt: bool) -> Result<String> {
         let kind = types::find(&self.kind, gpt).ok_or_else(|| {
             Error::Usage(format!(
                 "\"{}\" is no type that a {} has: {}, or {}",
@@ -112,33 +114,54 @@ impl NewPartition {
                 }
             ))
         })?;
-        let mut line = format!("type={kind}");
+        if !gpt && self.size.is_some_and(|size| size > sfdisk::MBR_END) {
+            let most = size_text(sfdisk::MBR_END);
+            let text = format!("in an MBR no partition ends behind {most}");
+            return Err(Error::Usage(text));
+        }
+        if !gpt && (self.name.is_some() || self.uuid.is_some()) {
+            let text = "partitions of an MBR have no names and UUIDs".to_owned();
+            return Err(Error::Usage(text));
+        }
+        self.name
+            .as_deref()
+            .map_or(Ok(()), check_name)
+            .and_then(|()| self.uuid.as_deref().map_or(Ok(()), check_uuid))
+            .map_err(Error::Usage)?;
+        Ok(kind)
+    }
+
+    /// Its size in sectors of this size: whole megabytes.
+    fn sectors(&self, sector: u64) -> Option<u64> {
+        self.size
+            .map(|size| size.div_ceil(MEGABYTE) * (MEGABYTE / sector))
+    }
+
+    /// As an entry of a GPT for sectors of this size.
+    pub(crate) fn entry(&self, sector: u64) -> Result<NewEntry> {
+        let kind = self.check(true)?;
+        Ok(NewEntry {
+            kind: guid_bytes(&kind).unwrap_or_default(),
+            id: self.uuid.as_deref().and_then(guid_bytes),
+            sectors: self.sectors(sector),
+            name: self.name.clone().unwrap_or_default(),
+            boot: self.boot,
+        })
+    }
+
+    /// As a line of sfdisk's script for a disk with sectors of this size. sfdisk makes a partition
+    /// smaller without a word if its size is not in sectors.
+    pub(crate) fn line(&self, gpt: bool, sector: u64) -> Result<String> {
+        let mut line = format!("type={}", self.check(gpt)?);
         // Writing to a string cannot fail.
-        if let Some(size) = self.size {
-            if !gpt && size > sfdisk::MBR_END {
-                let most = size_text(sfdisk::MBR_END);
-                let text = format!("in an MBR no partition ends behind {most}");
-                return Err(Error::Usage(text));
-            }
-            let sectors = size.div_ceil(MEGABYTE) * (MEGABYTE / sector);
+        if let Some(sectors) = self.sectors(sector) {
             let _ = write!(line, ", size={sectors}");
         }
-        match (&self.name, &self.uuid) {
-            (None, None) => {}
-            _ if !gpt => {
-                let text = "partitions of an MBR have no names and UUIDs".to_owned();
-                return Err(Error::Usage(text));
-            }
-            (name, id) => {
-                if let Some(name) = name {
-                    check_name(name).map_err(Error::Usage)?;
-                    let _ = write!(line, ", name=\"{name}\"");
-                }
-                if let Some(id) = id {
-                    check_uuid(id).map_err(Error::Usage)?;
-                    let _ = write!(line, ", uuid={id}");
-                }
-            }
+        if let Some(name) = &self.name {
+            let _ = write!(line, ", name=\"{name}\"");
+        }
+        if let Some(id) = &self.uuid {
+            let _ = write!(line, ", uuid={id}");
         }
         if self.boot {
             line.push_str(if gpt {
@@ -193,6 +216,10 @@ mod tests {
         let small: NewPartition = "linux:1M".parse().unwrap();
         let line = small.line(true, 4096).unwrap();
         assert!(line.ends_with(", size=256\n"), "{line}");
+        let entry = wanted.entry(4096).unwrap();
+        assert_eq!((entry.sectors, entry.boot), (Some(25600), true));
+        assert_eq!((entry.kind[0], entry.name.as_str()), (0x28, "EFI system"));
+        assert_eq!(rest.entry(4096).unwrap().sectors, None);
         let largest: NewPartition = format!("linux:{}", u64::MAX).parse().unwrap();
         let line = largest.line(true, 512).unwrap();
         assert!(line.ends_with(", size=36028797018963968\n"), "{line}");

@@ -2,20 +2,19 @@
 //! Whether new partitions have room, before sfdisk writes a byte: in an MBR sfdisk writes a
 //! partition without room as one of no sectors, and calls that success.
 //!
-//! sfdisk itself chooses the places. A plan that passes here can still lack room there, because
-//! sfdisk may choose a gap that is too small.
+//! The writer of the table chooses the places. A plan that passes here can still lack room there,
+//! because sfdisk may choose a gap that is too small.
 
 use super::partition::NewPartition;
+use crate::gpt::SMALL;
 use crate::megabytes::MEGABYTE;
 use crate::sfdisk;
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Table, TableKind};
 
-/// Sectors at the end of a disk that has a GPT: its second copy.
-const COPY: u64 = 33;
-/// On smaller disks the first partition begins right behind the table.
-const SMALL: u64 = 4 * MEGABYTE;
+/// Bytes of the entries of a GPT. Their copy and a sector are at the end of the disk.
+const ENTRIES: u64 = 16 << 10;
 
 /// The gaps of a table, in bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ impl Room {
 fn usable(size: u64, gpt: bool, sector: u64) -> (u64, u64) {
     let start = if size > SMALL { MEGABYTE } else { sector };
     if gpt {
-        (start, size.saturating_sub(COPY * sector))
+        (start, size.saturating_sub(ENTRIES + sector))
     } else {
         (start, size.min(sfdisk::MBR_END))
     }

@@ -3,6 +3,7 @@
 
 use crate::megabytes::{round_up, MEGABYTE};
 use crate::sfdisk;
+use crate::table_writer::{TableSectors, TableWriter};
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_image::partition::{Partition, Table, TableKind};
@@ -31,8 +32,7 @@ pub(super) struct Slot {
     next: Option<u64>,
     /// Bytes of the image.
     whole: u64,
-    /// Bytes of a sector.
-    sector: u64,
+    sectors: TableSectors,
 }
 
 impl Holder {
@@ -63,7 +63,7 @@ impl Holder {
                 ),
             ));
         }
-        sfdisk::check(image, table, &volume.shown())?;
+        let sectors = TableSectors::of(image, table, &volume.shown())?;
         let after = |partition: &&Partition| partition.start > range.start;
         let others = table.partitions.iter().filter(after);
         Ok(Self::Slot(Slot {
@@ -72,7 +72,7 @@ impl Holder {
             start: range.start,
             next: others.map(|partition| partition.start).min(),
             whole: image.size(),
-            sector: table.sector_size,
+            sectors,
         }))
     }
 
@@ -178,12 +178,29 @@ impl Slot {
             }
             set_image_size(session, path, self.whole_with(size))?;
         }
-        let settings = session.options().clone();
-        on_disk(session, path, true, |disk| {
+        self.change(session, volume, |table| {
             if self.is_gpt() {
-                sfdisk::move_copy_to_end(&settings, disk, &shown)?;
+                table.move_copy_to_end()?;
             }
-            sfdisk::set_size(&settings, disk, self.number, size / self.sector, &shown)
+            table.set_size(self.number, size)
+        })
+    }
+
+    fn change(
+        &self,
+        session: &mut Session,
+        volume: &ToolVolume,
+        work: impl FnOnce(&TableWriter) -> Result<()>,
+    ) -> Result<()> {
+        let settings = session.options().clone();
+        on_disk(session, volume.path(), true, |disk| {
+            work(&TableWriter {
+                settings: &settings,
+                disk,
+                sectors: self.sectors,
+                kind: self.kind,
+                shown: &volume.shown(),
+            })
         })
     }
 
@@ -197,15 +214,12 @@ impl Slot {
 
     /// Makes the partition smaller, and, if it is the last one, the image.
     fn cut(&self, session: &mut Session, volume: &ToolVolume, size: u64, whole: u64) -> Result<()> {
-        let (path, shown) = (volume.path(), volume.shown());
         let cut = self.next.is_none();
-        let settings = session.options().clone();
-        on_disk(session, path, true, |disk| {
-            let sectors = size / self.sector;
-            sfdisk::set_size(&settings, disk, self.number, sectors, &shown)?;
+        self.change(session, volume, |table| {
+            table.set_size(self.number, size)?;
             if cut && self.is_gpt() {
                 // The copy comes before the image is cut, and then to the new end.
-                sfdisk::move_copy_to_partitions(&settings, disk, &shown)
+                table.move_copy_to_partitions()
             } else {
                 Ok(())
             }
@@ -213,11 +227,9 @@ impl Slot {
         if !cut {
             return Ok(());
         }
-        set_image_size(session, path, whole)?;
+        set_image_size(session, volume.path(), whole)?;
         if self.is_gpt() {
-            on_disk(session, path, true, |disk| {
-                sfdisk::move_copy_to_end(&settings, disk, &shown)
-            })
+            self.change(session, volume, |table| table.move_copy_to_end())
         } else {
             Ok(())
         }

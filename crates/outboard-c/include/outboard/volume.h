@@ -203,6 +203,12 @@ int ob_volume_disk_format(struct ob_volume_disk *disk, char **format);
 int64_t ob_volume_disk_length(struct ob_volume_disk *disk);
 
 /*
+ * Bytes of a logical sector: those that the partition table counts, else those of the disk. 512 or
+ * 4096 on most disks.
+ */
+int64_t ob_volume_disk_sector_size(struct ob_volume_disk *disk);
+
+/*
  * The files that a qcow2 image is based on, each with a byte 0 after it: the one that the image
  * names first. `length` is the number of bytes of all.
  */
@@ -613,6 +619,7 @@ struct ob_volume_table {
 	uint64_t length;		/* bytes of a new image; 0: the image exists */
 	/* "TYPE:SIZE[,name=NAME][,boot][,uuid=UUID]" as in "linux:rest"; ends with NULL */
 	const char *const *partitions;
+	uint64_t sector_size;		/* 512 or 4096, which a GPT counts; 0: that of the disk */
 };
 
 /*

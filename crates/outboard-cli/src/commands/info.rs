@@ -249,6 +249,8 @@ struct Report {
     /// Of the image's file: "raw", "qcow2"...
     format: &'static str,
     size: u64,
+    /// Bytes of a logical sector.
+    sector_size: u64,
     table: Option<&'static str>,
     table_id: Option<String>,
     warnings: Vec<String>,
@@ -266,6 +268,7 @@ impl Report {
             image: name.file.display().to_string(),
             format: image.format.unwrap_or(RAW),
             size: image.size(),
+            sector_size: image.sector_size(),
             table: None,
             table_id: None,
             warnings: Vec::new(),
@@ -383,7 +386,7 @@ impl Report {
         if let Some(kind) = self.table {
             details += &format!(", {kind} partition table");
         }
-        details
+        details + &format::unusual_sectors(self.sector_size)
     }
 
     fn print_partitions(&self, output: &mut Output) -> Result<()> {

@@ -31,6 +31,8 @@ use std::path::Path;
                   \n  outboard part disk.img list --json\
                   \n  outboard part disk.img add linux:1G,name=data\
                   \n  outboard part disk.img delete 3\
+                  \n  outboard part nvme.img create --sector-size 4096 --size 4G esp:300M \
+                  linux:rest\
                   \n  outboard part disk.qcow2 create --size 20G esp:100M linux:rest")]
 pub struct PartArgs {
     /// The disk image
@@ -78,6 +80,11 @@ pub struct Create {
     /// Derive identifiers from the arguments: the same arguments make the same table
     #[arg(long)]
     pub reproducible: bool,
+    /// Bytes of the sectors that the table counts, 512 or 4096, as the disk has them that the image
+    /// is for. Default: those of the disk, or those of the replaced table if they are larger. Other
+    /// sectors than the disk's own need a GPT
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub sector_size: Option<u64>,
     /// The partitions, in their order
     #[arg(value_name = "TYPE:SIZE")]
     pub partitions: Vec<NewPartition>,
@@ -114,6 +121,7 @@ impl Create {
             size: self.size,
             force: self.force,
             reproducible: self.reproducible,
+            sector_size: self.sector_size,
             partitions: self.partitions.clone(),
         }
     }
@@ -171,6 +179,8 @@ struct Listing<'a> {
     id: Option<&'a str>,
     /// Bytes of the disk.
     size: u64,
+    /// Bytes of the sectors that the table counts.
+    sector_size: u64,
     partitions: Vec<Row<'a>>,
     warnings: &'a [String],
 }
@@ -182,6 +192,7 @@ impl<'a> Listing<'a> {
             kind: table.kind.name(),
             id: table.id.as_deref(),
             size: image.size(),
+            sector_size: table.sector_size,
             partitions: table.partitions.iter().map(Row::new).collect(),
             warnings: &table.warnings,
         }
@@ -191,7 +202,9 @@ impl<'a> Listing<'a> {
 impl Print for Listing<'_> {
     fn print(&self, output: &mut Output) -> Result<()> {
         let id = self.id.unwrap_or("-");
-        output.line(format!("{} {id}, {}", self.kind, size_text(self.size)))?;
+        let sectors = format::unusual_sectors(self.sector_size);
+        let size = size_text(self.size);
+        output.line(format!("{} {id}, {size}{sectors}", self.kind))?;
         let head = ["N", "start", "size", "type", "name"].map(str::to_owned);
         let rows = self.partitions.iter().map(|partition| {
             vec![

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! GUID partition tables (UEFI). The header at sector 1 counts; if it is damaged, its copy in the
 //! last sector does. Without a protective MBR the GPT is ignored: a newer table has replaced it.
-//! The header's place tells the size of a sector.
+//!
+//! The header's place tells the size of a sector. Candidates are tried in this order, and the first
+//! one whose header and entries have right checksums counts:
+//!
+//! | | place | reason |
+//! |---|---|---|
+//! | 1 | sector 1 of the disk's own size | Linux and firmware see this one |
+//! | 2 | sector 1 of the other size | the disk was copied to a file, or a file to a disk |
+//! | 3 | the last sector of the disk's own size | |
+//! | 4 | the last sector of the other size | |
+//!
+//! A first header thus wins over any copy: a copy may be what is left of an older table.
 
 use super::mbr;
 use super::names::gpt_type_name;
@@ -9,7 +20,8 @@ use super::table::{sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
 use crate::source::Source;
 
-const HEADER: usize = 92;
+/// Least bytes of a header.
+pub(super) const HEADER: usize = 92;
 const LARGEST_HEADER: u32 = 4096;
 
 struct Header {
@@ -47,11 +59,21 @@ impl Header {
     }
 }
 
-/// The table whose header, or the copy of it, is in this sector.
-fn find(source: &(impl Source + ?Sized), number: u64, sector: u64) -> Option<Table> {
+/// The header in this sector, its entries, and the bytes of each, if all checksums are right.
+pub(super) fn locate(
+    source: &(impl Source + ?Sized),
+    number: u64,
+    sector: u64,
+) -> Option<(Block, Block, usize)> {
     let header = Header::read(source, number, sector)?;
     let (entries, size) = header.entries(source)?;
-    let mut table = Table::new(TableKind::Gpt, header.block.guid(56), sector);
+    Some((header.block, entries, size))
+}
+
+/// The table whose header, or the copy of it, is in this sector.
+fn find(source: &(impl Source + ?Sized), number: u64, sector: u64) -> Option<Table> {
+    let (header, entries, size) = locate(source, number, sector)?;
+    let mut table = Table::new(TableKind::Gpt, header.guid(56), sector);
     for (index, at) in (0..entries.len()).step_by(size).enumerate().take(MOST) {
         if let Some(partition) = partition(&entries, at, index as u32 + 1, sector) {
             table.partitions.push(partition);
@@ -68,7 +90,15 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
     let first = |&sector: &u64| find(source, 1, sector);
     let copy = |&sector: &u64| find(source, (source.size() / sector).checked_sub(1)?, sector);
     let good = matches!(protection, mbr::Protection::Whole);
-    if let Some(table) = sizes.iter().find_map(first).filter(|_| good) {
+    let mut firsts = sizes.iter().filter_map(first).filter(|_| good);
+    if let Some(mut table) = firsts.next() {
+        if let Some(other) = firsts.next() {
+            table.warnings.push(format!(
+                "there is a second GPT, for sectors of {} bytes: that for sectors of {} bytes is \
+                 used",
+                other.sector_size, table.sector_size
+            ));
+        }
         return Some(table);
     }
     let found = sizes.iter().find_map(copy).filter(|_| good);
@@ -162,6 +192,111 @@ mod tests {
             let partition = &table.partitions[0];
             assert_eq!((table.sector_size, partition.number), (4096, 2));
             assert_eq!((partition.start, partition.size), (40 * 4096, 40 * 4096));
+        }
+    }
+
+    /// A table for sectors of another size, with entries where those of the first do not lie.
+    fn with_second_table(sector: usize, other: usize) -> Vec<u8> {
+        let mut image = disk_of(sector);
+        image.resize(100 * 4096, 0);
+        let mut second = disk_of(other);
+        second.resize(100 * 4096, 0);
+        let (at, entries) = (50 * 4096, 2 * other);
+        image[at..at + 512].copy_from_slice(&second[entries..entries + 512]);
+        put(&mut image, other, &second[other..other + 92]);
+        put(&mut image, other + 72, &((at / other) as u64).to_le_bytes());
+        fix(&mut image, other);
+        image
+    }
+
+    fn fix(image: &mut [u8], header: usize) {
+        put(image, header + 16, &[0; 4]);
+        let crc = crc32fast::hash(&image[header..header + 92]);
+        put(image, header + 16, &crc.to_le_bytes());
+    }
+
+    /// A disk with sectors of 4096 bytes.
+    struct LargeSectors(Vec<u8>);
+
+    impl Source for LargeSectors {
+        fn size(&self) -> u64 {
+            self.0.len() as u64
+        }
+
+        fn sector_size(&self) -> u64 {
+            4096
+        }
+
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+            self.0.as_slice().read_at(buffer, offset)
+        }
+    }
+
+    #[test]
+    fn of_two_tables_that_of_the_own_size_counts() {
+        for (sector, other) in [(4096, 512), (512, 4096)] {
+            let mut image = with_second_table(sector, other);
+            let table = read(image.as_slice()).unwrap();
+            assert_eq!((table.sector_size, table.warnings.len()), (512, 1));
+            let table = read(&LargeSectors(image.clone())).unwrap();
+            assert_eq!((table.sector_size, table.warnings.len()), (4096, 1));
+            // A wrong checksum of the header or of the entries: the other one is the only one.
+            for at in [512, 50 * 4096 + 32] {
+                let mut damaged = image.clone();
+                let place = if at == 512 || other == 512 {
+                    at
+                } else {
+                    1024 + 129
+                };
+                damaged[place] ^= 1;
+                let table = read(damaged.as_slice()).unwrap();
+                assert_eq!((table.sector_size, table.warnings.len()), (4096, 0), "{at}");
+            }
+            image[4096] ^= 1;
+            let table = read(&LargeSectors(image)).unwrap();
+            assert_eq!((table.sector_size, table.warnings.len()), (512, 0));
+        }
+    }
+
+    #[test]
+    fn a_first_header_counts_more_than_a_copy() {
+        let mut image = disk_of(4096);
+        // The copy of a table for sectors of 512 bytes that was here before.
+        let old = disk();
+        let last = image.len() / 512 - 1;
+        put(&mut image, 512 * last, &old[99 * 512..]);
+        put(&mut image, 512 * last + 24, &(last as u64).to_le_bytes());
+        put(&mut image, 512 * last + 72, &100u64.to_le_bytes());
+        image[100 * 512..100 * 512 + 512].copy_from_slice(&old[1024..1536]);
+        fix(&mut image, 512 * last);
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 4096);
+        image[4096] ^= 1;
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 512);
+    }
+
+    #[test]
+    fn entries_of_other_sizes() {
+        for (size, good) in [
+            (128, true),
+            (256, true),
+            (512, true),
+            (64, false),
+            (0, false),
+        ] {
+            let mut image = disk_of(4096);
+            let entry = image[2 * 4096 + 128..][..128].to_vec();
+            image[2 * 4096..3 * 4096].fill(0);
+            put(&mut image, 2 * 4096 + size, &entry);
+            put(&mut image, 4096 + 84, &(size as u32).to_le_bytes());
+            let entries = crc32fast::hash(&image[2 * 4096..2 * 4096 + 4 * size]);
+            put(&mut image, 4096 + 88, &entries.to_le_bytes());
+            fix(&mut image, 4096);
+            let table = read(image.as_slice()).unwrap();
+            assert_eq!(table.warnings.is_empty(), good, "{size}");
+            if good {
+                let partition = &table.partitions[0];
+                assert_eq!((partition.number, partition.start), (2, 40 * 4096));
+            }
         }
     }
 

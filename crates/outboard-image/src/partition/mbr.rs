@@ -4,7 +4,7 @@
 use super::names::mbr_type_name;
 use super::table::{sector_sizes, Partition, Table, TableKind, MOST};
 use crate::block::{fetch, Block};
-use crate::probe::{recognise, Probe};
+use crate::probe::{recognise, Class, Probe};
 use crate::source::{Slice, Source};
 use std::collections::HashSet;
 
@@ -95,6 +95,31 @@ pub(super) fn protection(source: &(impl Source + ?Sized)) -> Option<Protection> 
         .then_some(Protection::Odd)
 }
 
+/// The bytes of an MBR that only says: this disk has a GPT.
+pub(super) fn protective() -> Vec<u8> {
+    let mut bytes = vec![0; 512];
+    // As the UEFI specification has it: it begins behind the MBR, and has all cylinders.
+    bytes[ENTRIES..ENTRIES + 8].copy_from_slice(&[0, 0, 2, 0, PROTECTIVE, 0xff, 0xff, 0xff]);
+    bytes[ENTRIES + 8] = 1;
+    bytes[510..].copy_from_slice(&[0x55, 0xaa]);
+    bytes
+}
+
+/// The bytes of an MBR of a disk with so many sectors. One with partitions of its own stays as it
+/// is.
+pub(super) fn covering(bytes: &[u8], sectors: u64) -> Vec<u8> {
+    let block = Block::from(bytes.to_vec());
+    let mut covering = bytes.to_vec();
+    let used = |&index: &usize| entry(&block, index).kind != 0;
+    let mut used = (0..4).filter(used);
+    if let (Some(index), None) = (used.next(), used.next()) {
+        let rest = u32::try_from(sectors.saturating_sub(1)).unwrap_or(u32::MAX);
+        let at = ENTRIES + index * ENTRY + 12;
+        covering[at..at + 4].copy_from_slice(&rest.to_le_bytes());
+    }
+    covering
+}
+
 /// Reads the table. Nothing in it tells the size of a sector. It is the disk's own, unless all
 /// partitions lie inside of the disk with another size only, or contents fit to another size only.
 pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
@@ -112,7 +137,7 @@ pub(super) fn read(source: &(impl Source + ?Sized)) -> Option<Table> {
         tables.retain(lies_inside);
     }
     let known = |table: &Table| contents(source, table).next().is_some();
-    let fits = |table: &Table| contents(source, table).any(|(size, found)| is_filled(size, &found));
+    let fits = |table: &Table| contents(source, table).any(|(size, found)| belongs(size, &found));
     let chosen = match tables.as_slice() {
         [first, others @ ..] if !others.is_empty() && !known(first) => {
             others.iter().position(fits).map_or(0, |index| index + 1)
@@ -135,11 +160,14 @@ fn contents<'a>(
     })
 }
 
-/// Whether a file system fills a partition of this size, but for a sixteenth of it at most. The
-/// copy of a superblock, of a file system that was on the disk before, has another size.
-fn is_filled(size: u64, found: &Probe) -> bool {
-    let has_size = |has: u64| has <= size && has >= size - size / 16;
-    found.size.is_some_and(has_size)
+/// Whether a partition of this size was made for its contents: a file system fills it, but for a
+/// sixteenth of it at most, or it is one layer without a size, such as LUKS. The copy of a
+/// superblock, of a file system that was on the disk before, has another size.
+fn belongs(size: u64, found: &Probe) -> bool {
+    match found.size {
+        Some(has) => has <= size && has >= size - size / 16,
+        None => found.class == Class::Container,
+    }
 }
 
 /// The table, if all partitions begin inside of the disk with sectors of this size.
@@ -338,5 +366,41 @@ mod tests {
         assert_eq!(partition.size, 20 * 4096);
         put(&mut image, 0, 1, 0x83, 500, 1800);
         assert_eq!(read(image.as_slice()).unwrap().sector_size, 512);
+    }
+
+    #[test]
+    fn layers_tell_the_size_of_a_sector() {
+        let mut image = vec![0u8; 300 * 4096];
+        put(&mut image, 0, 0, 0x83, 10, 20);
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 512);
+        image[10 * 4096..][..8].copy_from_slice(b"LUKS\xba\xbe\0\x02");
+        let found = recognise(&Slice::new(image.as_slice(), 40960, 81920));
+        assert_eq!(found.map(|probe| probe.kind), Some("crypto_LUKS"));
+        assert_eq!(read(image.as_slice()).unwrap().sector_size, 4096);
+    }
+
+    #[test]
+    fn a_chain_of_larger_sectors() {
+        let mut image = vec![0u8; 200 * 4096];
+        let small = disk();
+        for sector in [0usize, 100, 150] {
+            image[sector * 4096..][..512].copy_from_slice(&small[sector * 512..][..512]);
+        }
+        // An ext4 fills partition 5: sectors 101 to 109.
+        let superblock = 101 * 4096 + 1024;
+        image[superblock + 56..][..2].copy_from_slice(&[0x53, 0xef]);
+        image[superblock + 4] = 36;
+        let table = read(image.as_slice()).unwrap();
+        assert_eq!(table.sector_size, 4096);
+        let found: Vec<(u32, u64, u64)> = table
+            .partitions
+            .iter()
+            .map(|p| (p.number, p.start / 4096, p.size / 4096))
+            .collect();
+        assert_eq!(
+            found,
+            [(2, 10, 20), (4, 100, 100), (5, 101, 9), (6, 152, 8)]
+        );
+        assert!(table.warnings.is_empty());
     }
 }
