@@ -247,7 +247,7 @@ def test_small_disks(work, megabytes):
 
 # ---- changes ----
 
-def test_changes_keep_the_rest(work, tree):
+def test_changes_keep_the_rest(work):
     """Other entries, their attributes and a hybrid MBR stay as the host has made them."""
     image = host.sparse_file(f"{work}/disk", 100 * MEGABYTE)
     with device(image) as name:
@@ -352,6 +352,17 @@ def test_sectors_change_with_the_table(work, kind):
     with device(image) as name:
         marks = host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", name).stdout
     assert "gpt" not in marks, marks
+
+
+@pytest.mark.parametrize("kind", ["ext4", "btrfs", "ntfs"])
+def test_a_new_table_is_all_that_is_there(work, kind):
+    """What the disk had before has no mark any more."""
+    image = images.make(f"{work}/disk", kind)
+    bad("part", image, *CREATE, "linux:rest", mentions=["--force"])
+    good("part", image, *CREATE, "--force", "linux:rest")
+    verify(image)
+    marks = host.run("wipefs", "--no-act", "--noheadings", "--output", "TYPE", image).stdout
+    assert kind not in marks, marks
 
 
 def test_a_device(work, tree):

@@ -402,6 +402,8 @@ mod tests {
         image.copy_within(446..462, 462);
         image[466] = 0x83;
         image[0] = 0x33;
+        // The protective entry ends before the other partition, as gdisk makes it.
+        put(&mut image, 458, &39u32.to_le_bytes());
         let mbr = image[..512].to_vec();
         let mut hybrid = GptLayout::read(image.as_slice(), SECTOR).unwrap().unwrap();
         hybrid.entries[127] = 7;
