@@ -292,6 +292,24 @@ def test_the_tree_of_a_server(work, protocol):
         assert run(build(work, EXAMPLE), *words) == "text"
 
 
+@pytest.mark.needs_root
+@pytest.mark.needs("pkg-config")
+@pytest.mark.parametrize("protocol", ["nfs", "smb", "9p"])
+def test_what_a_server_refuses(work, protocol):
+    program = build(work, "volume_server_test.c")
+    with servers.share(protocol, work) as found:
+        words = server_words(found)
+        # diod refuses the trees that it does not have.
+        missing = "permission-denied" if protocol == "9p" else "not-found"
+        run(program, "refused", found.name() + "-no", missing, *words)
+        if protocol == "smb":
+            run(program, "refused", found.name(), "key-needed")
+            with open(f"{work}/wrong", "w", encoding="ascii") as stream:
+                stream.write("no password\n")
+            run(program, "refused", found.name(), "permission-denied", f"{work}/wrong")
+    run(program, "refused", found.name(), "unreachable", *words)
+
+
 # The client of SMB connects again for half a minute.
 @pytest.mark.needs_root
 @pytest.mark.needs("pkg-config")

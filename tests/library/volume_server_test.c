@@ -3,6 +3,7 @@
  * outboard/volume.h: the tree of a server.
  *
  *   volume_server_test good NAME [KEY]
+ *   volume_server_test refused NAME ERROR [KEY]
  *   volume_server_test silent NAME [KEY]
  *   volume_server_test ended NAME [KEY]
  *
@@ -154,12 +155,29 @@ static void test_lost(const char *name, const char *key, int is_silent)
 	}
 }
 
+static void test_refused(const char *name, const char *error, const char *key)
+{
+	struct ob_volume_options options = options_of(key);
+	struct ob_volume *volume;
+	int result = ob_volume_open(name, &options, &volume);
+
+	CHECK(result < 0);
+	CHECK(!volume);
+	if (strcmp(ob_volume_error_name(result), error)) {
+		fprintf(stderr, "%s: %s\n", ob_volume_error_name(result), ob_volume_error());
+		_Exit(1);
+	}
+	CHECK(strstr(ob_volume_error(), name));
+}
+
 int main(int argc, char **argv)
 {
 	const char *key = argc > 3 ? argv[3] : NULL;
 
 	CHECK(argc >= 3);
-	if (!strcmp(argv[1], "good"))
+	if (!strcmp(argv[1], "refused"))
+		test_refused(argv[2], argv[3], argc > 4 ? argv[4] : NULL);
+	else if (!strcmp(argv[1], "good"))
 		test_good(argv[2], key);
 	else
 		test_lost(argv[2], key, !strcmp(argv[1], "silent"));

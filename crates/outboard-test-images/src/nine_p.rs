@@ -18,10 +18,14 @@ const EOPNOTSUPP: u32 = 95;
 /// The type of an answer that is an error.
 const RLERROR: u8 = 7;
 
+/// The type of a request for bytes of a file.
+const READ: u8 = 116;
+
 /// The server. Several threads may look at it.
 #[derive(Debug, Default)]
 pub struct NinePServer {
     is_silent: AtomicBool,
+    ignores_reads: AtomicBool,
     ignored: AtomicU64,
 }
 
@@ -86,7 +90,8 @@ impl NinePServer {
             let (size, kind, tag) = (fields.number(4), fields.number(1) as u8, fields.number(2));
             let mut body = vec![0; size as usize - header.len()];
             stream.read_exact(&mut body)?;
-            if self.is_silent.load(SeqCst) {
+            let is_ignored = kind == READ && self.ignores_reads.load(SeqCst);
+            if is_ignored || self.is_silent.load(SeqCst) {
                 self.ignored.fetch_add(1, SeqCst);
                 continue;
             }
@@ -147,6 +152,11 @@ impl NinePShare {
         self.server.fall_silent();
     }
 
+    /// Answers no reads any more, but all else: also a request that ends a read.
+    pub fn ignore_reads(&self) {
+        self.server.ignores_reads.store(true, SeqCst);
+    }
+
     /// Answers new requests again.
     pub fn answer(&self) {
         self.server.is_silent.store(false, SeqCst);
@@ -193,8 +203,7 @@ fn answer(kind: u8, mut body: Body, files: &mut HashSet<u64>) -> Result<Vec<u8>,
             files.insert(first);
             [id(true), vec![0; 4]].concat()
         }
-        // read
-        116 => {
+        READ => {
             let (offset, count) = (body.number(8), body.number(4));
             let count = count.min(SIZE.saturating_sub(offset));
             let bytes = vec![0; count as usize];

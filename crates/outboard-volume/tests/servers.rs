@@ -206,6 +206,23 @@ fn a_server_that_falls_silent() -> Result {
 }
 
 #[test]
+fn a_read_that_was_cancelled_ends_no_connection() -> Result {
+    let share = NinePShare::new();
+    let options = options().server_timeout(Duration::from_secs(1));
+    let tree = Volume::open(share.name(), options)?;
+    let file = tree.open(FILE)?;
+    share.ignore_reads();
+    let read = Deadline::after(SOON).run(|| file.read_at(&mut [0; 4096], 0));
+    assert_eq!(ErrorKind::of(&read.unwrap_err()), ErrorKind::TimedOut);
+    // The server will never answer the read. The limit of an answer passes meanwhile.
+    thread::sleep(Duration::from_secs(3));
+    assert_eq!(tree.metadata(FILE)?.len(), SIZE);
+    drop(file);
+    tree.close()?;
+    Ok(())
+}
+
+#[test]
 fn a_server_that_ends() -> Result {
     let share = NinePShare::new();
     let tree = Volume::open(share.name(), options())?;

@@ -18,41 +18,78 @@ const PIECE: usize = 128 << 10;
 /// How often the relay looks for a request that is late.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// The type of the request that ends another one.
+const FLUSH: u8 = 108;
+
+/// A message, as far as the relay knows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Message {
+    /// An answer has the tag of its request.
+    tag: u16,
+    /// The tag of the request that this one ends.
+    flushed: Option<u16>,
+}
+
 /// Follows the messages of one direction. Each begins with its size in 4 bytes, its type in one,
-/// its tag in two: an answer has the tag of its request.
+/// its tag in two; in a flush, two more have the tag of the request that it ends.
 #[derive(Default)]
 struct Messages {
-    header: [u8; Self::HEADER],
+    begin: [u8; Self::BEGIN],
     /// Bytes of the current message.
     taken: usize,
 }
 
 impl Messages {
     const HEADER: usize = 7;
+    /// Most bytes that the relay keeps of a message.
+    const BEGIN: usize = 9;
 
-    /// Takes the next bytes, and calls `each` with the tags of messages that end there. An error: a
-    /// message is shorter than its header.
-    fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(u16)) -> io::Result<()> {
+    /// The size of a message whose header is there.
+    fn size(&self) -> usize {
+        let [a, b, c, d, ..] = self.begin;
+        u32::from_le_bytes([a, b, c, d]) as usize
+    }
+
+    /// The message, which is whole.
+    fn message(&self) -> Message {
+        let [_, _, _, _, kind, low, high, flushed_low, flushed_high] = self.begin;
+        let flushes = kind == FLUSH && self.size() >= Self::BEGIN;
+        Message {
+            tag: u16::from_le_bytes([low, high]),
+            flushed: flushes.then(|| u16::from_le_bytes([flushed_low, flushed_high])),
+        }
+    }
+
+    /// Takes the next bytes, and calls `each` with messages that end there. An error: a message is
+    /// shorter than its header.
+    fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(Message)) -> io::Result<()> {
         while !bytes.is_empty() {
-            let of_header = Self::HEADER.saturating_sub(self.taken).min(bytes.len());
-            let start = self.taken.min(Self::HEADER);
-            self.header[start..start + of_header].copy_from_slice(&bytes[..of_header]);
-            self.taken += of_header;
-            bytes = &bytes[of_header..];
+            let until = if self.taken < Self::HEADER {
+                Self::HEADER
+            } else {
+                self.size().min(Self::BEGIN)
+            };
+            let of_begin = until.saturating_sub(self.taken).min(bytes.len());
+            let start = self.taken.min(Self::BEGIN);
+            self.begin[start..start + of_begin].copy_from_slice(&bytes[..of_begin]);
+            self.taken += of_begin;
+            bytes = &bytes[of_begin..];
             if self.taken < Self::HEADER {
                 return Ok(());
             }
-            let [a, b, c, d, _, low, high] = self.header;
-            let size = u32::from_le_bytes([a, b, c, d]) as usize;
+            let size = self.size();
             if size < Self::HEADER {
                 return Err(io::ErrorKind::InvalidData.into());
+            }
+            if self.taken < size.min(Self::BEGIN) {
+                continue;
             }
             let of_rest = (size - self.taken).min(bytes.len());
             self.taken += of_rest;
             bytes = &bytes[of_rest..];
             if self.taken == size {
                 self.taken = 0;
-                each(u16::from_le_bytes([low, high]));
+                each(self.message());
             }
         }
         Ok(())
@@ -63,11 +100,28 @@ impl Messages {
 #[derive(Default)]
 struct OpenRequests {
     sent: HashMap<u16, Instant>,
+    /// Of each flush, the tag of the request that it ends.
+    flushed: HashMap<u16, u16>,
     /// One of them had no answer in time.
     is_late: bool,
 }
 
 impl OpenRequests {
+    fn begin(&mut self, request: &Message, now: Instant) {
+        self.sent.insert(request.tag, now);
+        if let Some(flushed) = request.flushed {
+            self.flushed.insert(request.tag, flushed);
+        }
+    }
+
+    fn end(&mut self, answer: &Message) {
+        self.sent.remove(&answer.tag);
+        // A server that has answered a flush does not answer the other request any more.
+        if let Some(flushed) = self.flushed.remove(&answer.tag) {
+            self.sent.remove(&flushed);
+        }
+    }
+
     fn age(&self, now: Instant) -> Duration {
         let ages = self.sent.values().map(|sent| now.duration_since(*sent));
         ages.max().unwrap_or_default()
@@ -103,8 +157,8 @@ impl Ends {
                 None => continue,
             };
             // Before they are sent: an answer may come at once.
-            messages.take(&buffer[..length], |tag| {
-                self.requests().sent.insert(tag, Instant::now());
+            messages.take(&buffer[..length], |request| {
+                self.requests().begin(&request, Instant::now());
             })?;
             (&self.server).write_all(&buffer[..length])?;
         }
@@ -120,8 +174,8 @@ impl Ends {
                 Some(length) => length,
                 None => continue,
             };
-            messages.take(&buffer[..length], |tag| {
-                self.requests().sent.remove(&tag);
+            messages.take(&buffer[..length], |answer| {
+                self.requests().end(&answer);
             })?;
             (&self.client).write_all(&buffer[..length])?;
         }
@@ -224,7 +278,9 @@ mod tests {
             let mut messages = Messages::default();
             let mut tags = Vec::new();
             for part in stream.chunks(piece) {
-                messages.take(part, |tag| tags.push(tag)).unwrap();
+                messages
+                    .take(part, |message| tags.push(message.tag))
+                    .unwrap();
             }
             assert_eq!(tags, [1, 0xffff, 7], "pieces of {piece}");
         }
@@ -241,6 +297,50 @@ mod tests {
             bytes[..4].copy_from_slice(&size.to_le_bytes());
             assert!(Messages::default().take(&bytes, |_| {}).is_err());
         }
+    }
+
+    fn flush(tag: u16, flushed: u16) -> Vec<u8> {
+        let mut bytes = message(tag, 2);
+        bytes[4] = FLUSH;
+        bytes[Messages::HEADER..].copy_from_slice(&flushed.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_flush_names_another_request() {
+        let mut short = message(4, 0);
+        short[4] = FLUSH;
+        let stream = [message(1, 1), flush(2, 1), short, flush(3, 0x1234)].concat();
+        for piece in [1, 7, 8, 9, stream.len()] {
+            let mut messages = Messages::default();
+            let mut flushed = Vec::new();
+            for part in stream.chunks(piece) {
+                let note = |message: Message| flushed.push(message.flushed);
+                messages.take(part, note).unwrap();
+            }
+            assert_eq!(
+                flushed,
+                [None, Some(1), None, Some(0x1234)],
+                "pieces of {piece}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_answer_to_a_flush_ends_two_requests() {
+        let request = |tag, flushed| Message { tag, flushed };
+        let now = Instant::now();
+        let mut requests = OpenRequests::default();
+        requests.begin(&request(1, None), now);
+        requests.begin(&request(2, None), now);
+        requests.begin(&request(3, Some(1)), now);
+        requests.end(&request(3, None));
+        assert_eq!(requests.sent.keys().collect::<Vec<_>>(), [&2]);
+        // The tag is free for another request.
+        requests.begin(&request(3, None), now);
+        requests.begin(&request(1, None), now);
+        requests.end(&request(3, None));
+        assert_eq!(requests.sent.len(), 2);
     }
 
     #[test]

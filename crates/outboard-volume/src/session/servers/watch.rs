@@ -403,6 +403,7 @@ impl ServerWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use outboard::KernelError;
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -426,6 +427,22 @@ mod tests {
         assert_eq!(measure(1000, 35), Measure::GiveUp);
         assert_eq!(measure(1000, 65), Measure::End);
         assert_eq!(measure(0, 1000), Measure::Wait);
+    }
+
+    #[test]
+    fn in_a_library_only_the_kernel_ends() {
+        let kernel = Kernel::builder().boot().unwrap();
+        let look = Look {
+            limit: LIMIT,
+            waited: LIMIT * 10,
+            kernel: &kernel,
+            in_library: true,
+        };
+        let requests = ServerRequests::of_nothing(&kernel);
+        look.act("given up", Duration::from_secs(65), &requests);
+        assert_eq!(kernel.check(), Ok(()));
+        look.act("ended", Duration::from_secs(95), &requests);
+        assert_eq!(kernel.check(), Err(KernelError::Halted));
     }
 
     #[test]
