@@ -76,6 +76,10 @@ fn volumes_of_servers_leave_nothing_behind() {
         all(port, &share);
     }
     // Threads end a moment after their last work.
+    // Each volume has a kernel, of which a process can have 16.
+    let volumes = (0..16).map(|_| Volume::open(share.name(), options()).unwrap());
+    drop(volumes.collect::<Vec<_>>());
+    share.end();
     let is_left = || held() != before;
     let pause = || thread::sleep(Duration::from_millis(10));
     (0..1000).take_while(|_| is_left()).for_each(|_| pause());

@@ -265,15 +265,15 @@ impl Mount {
     }
 
     /// Writes everything to stable storage as [`Mount::unmount`] does, and leaves the file system
-    /// mounted as long as the kernel runs: its server does not answer.
-    pub fn leave(mut self) -> io::Result<()> {
+    /// mounted as long as the kernel runs: its server does not answer. Also returns the root. To
+    /// drop it would wait for the server, unless the kernel has halted.
+    pub fn leave(mut self) -> (io::Result<()>, Option<Tree>) {
         let written = if self.read_only {
             Ok(())
         } else {
             self.write_back()
         };
-        std::mem::forget(self.tree.take());
-        written
+        (written, self.tree.take())
     }
 
     /// How much room it has.

@@ -2,12 +2,11 @@
 //! The end of a session: what was written is on stable storage, and errors are reported.
 
 use super::host_part::ProcessState;
-use super::mounted::MountedDevice;
+use super::mounted::{LeftMount, MountedDevice};
 use super::open_disk::OpenDisk;
 use super::open_stack::OpenStack;
 use super::whole::Session;
 use crate::options::Options;
-use outboard::ServerRequests;
 use outboard_error::{report, Error, Failure, Result};
 use outboard_sandbox::HostAccess;
 use std::mem::{forget, take};
@@ -23,10 +22,9 @@ impl Session {
         }
         let mut left = Vec::new();
         while let Some(mounted) = self.slots.take_last_mount() {
-            let (is_late, server) = (mounted.is_late(), mounted.server_requests());
-            let problem = mounted.unmount();
-            left.extend(server.filter(|_| is_late || problem.is_some()));
+            let (problem, of_server) = mounted.end();
             problems.extend(problem);
+            left.extend(of_server);
         }
         if let Some(network) = self.host.network_mut() {
             network.end_watch();
@@ -38,11 +36,13 @@ impl Session {
             // A layer may have tried to write to a disk that can only be read.
             let written = self.slots.has_written_disk();
             let halted = if left.is_empty() || self.host.is_in_library() {
-                give_up(&left);
-                kernel.halt()
+                left.iter().for_each(LeftMount::give_up);
+                let halted = kernel.halt();
+                drop(left);
+                halted
             } else {
                 // A halt would wait for the server of a mount that was left.
-                forget(kernel);
+                forget((kernel, left));
                 Ok(())
             };
             if let Some(error) = halted.err().filter(|_| written) {
@@ -79,15 +79,6 @@ impl Session {
         forget(self.machine.take_kernel());
         self.slots.forget_kernel();
         Ok(())
-    }
-}
-
-/// Gives up the servers of mounts that were left: a halt would wait for them. All that can be
-/// written is written.
-fn give_up(left: &[ServerRequests]) {
-    for server in left {
-        // An error: the mount has ended, or has no server of this kind.
-        let _ = server.shut_down();
     }
 }
 

@@ -2,8 +2,9 @@
 //! A mount of a session, and what it is of.
 
 use super::servers::ServerState;
-use outboard::{Mount, ServerRequests};
+use outboard::{Mount, ServerRequests, Tree};
 use outboard_error::Failure;
+use std::mem::forget;
 use std::sync::Arc;
 
 /// The source of a mount.
@@ -71,31 +72,59 @@ impl MountedDevice {
         self.server.as_ref().is_some_and(ServerState::is_late)
     }
 
-    /// Its requests to a server. `None`: it is on a disk.
-    pub(super) fn server_requests(&self) -> Option<ServerRequests> {
-        self.server.as_ref().map(|_| self.mount.requests())
-    }
-
     /// Whether a volume of a library uses it.
     pub(super) fn is_used(&self) -> bool {
         Arc::strong_count(&self.mount) > 1
     }
 
-    /// Returns what was lost. A mount that a volume uses stays until the kernel halts.
+    /// Returns what was lost. A mount that a volume uses stays until the kernel halts, and so does
+    /// one whose server does not answer.
     pub(super) fn unmount(self) -> Option<Failure> {
+        let (problem, left) = self.end();
+        forget(left);
+        problem
+    }
+
+    /// The same. Also returns the mount if its server does not answer.
+    pub(super) fn end(self) -> (Option<Failure>, Option<LeftMount>) {
         let (reader, is_late) = (self.mount.is_read_only(), self.is_late());
-        let mount = Arc::into_inner(self.mount)?;
-        let unmounted = if is_late {
+        let server = self.server.as_ref().map(|_| self.mount.requests());
+        let Some(mount) = Arc::into_inner(self.mount) else {
+            return (None, None);
+        };
+        let (unmounted, root) = if is_late {
             mount.leave()
         } else {
-            mount.unmount()
+            (mount.unmount(), None)
         };
-        let error = unmounted.err().filter(|_| !reader)?;
-        let what = match error.raw_os_error() {
-            Some(libc::EBUSY) => "files are still open: everything is written, not unmounted",
-            _ => "not everything was written",
-        };
-        Some(Failure::of(&error).after(format!("{}: {what}", self.name)))
+        let problem = unmounted.err().filter(|_| !reader).map(|error| {
+            let what = match error.raw_os_error() {
+                Some(libc::EBUSY) => "files are still open: everything is written, not unmounted",
+                _ => "not everything was written",
+            };
+            Failure::of(&error).after(format!("{}: {what}", self.name))
+        });
+        let is_left = is_late || problem.is_some();
+        let left = server.filter(|_| is_left).map(|server| LeftMount {
+            server,
+            _root: root,
+        });
+        (problem, left)
+    }
+}
+
+/// A mount whose server does not answer. A halt of the kernel would wait for the server, and so
+/// would a drop of this before the halt.
+pub(super) struct LeftMount {
+    server: ServerRequests,
+    _root: Option<Tree>,
+}
+
+impl LeftMount {
+    /// Ends all waits for the server. All that could be written is written.
+    pub(super) fn give_up(&self) {
+        // An error: the mount has ended, or its client has no such waits.
+        let _ = self.server.shut_down();
     }
 }
 
