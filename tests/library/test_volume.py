@@ -3,6 +3,7 @@
 that the library exports.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -310,6 +311,35 @@ def test_what_a_server_refuses(work, protocol):
     run(program, "refused", found.name(), "unreachable", *words)
 
 
+class Talk:
+    """A program that prints a word, and waits for a line."""
+
+    def __init__(self, *words):
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES})
+
+    def wait_for(self, word):
+        assert self.process.stdout.readline().decode() == f"{word}\n"
+
+    def go_on(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def check_end(self):
+        assert self.process.wait(240) == 0
+
+
+@contextlib.contextmanager
+def talk(*words):
+    started = Talk(*words)
+    try:
+        yield started
+        started.check_end()
+    finally:
+        started.process.kill()
+        started.process.communicate()
+
+
 # The client of SMB connects again for half a minute.
 @pytest.mark.needs_root
 @pytest.mark.needs("pkg-config")
@@ -321,16 +351,27 @@ def test_calls_to_a_lost_server_end(work, protocol, mode, kind):
     program = build(work, "volume_server_test.c")
     with servers.share(protocol, work) as found:
         with bad_servers.before(found.server.port, kind, 1 << 40) as proxy:
-            words = [program, mode, found.name(proxy.port), *server_words(found)]
-            with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                  env={**os.environ, "LD_LIBRARY_PATH": capi.LIBRARIES}) as started:
-                try:
-                    assert started.stdout.readline() == b"open\n"
-                    proxy.begin()
-                    started.communicate(b"\n", timeout=240)
-                finally:
-                    started.kill()
-            assert started.returncode == 0
+            with talk(program, mode, found.name(proxy.port), *server_words(found)) as started:
+                started.wait_for("open")
+                proxy.begin()
+                started.go_on()
+
+
+@pytest.mark.long
+@pytest.mark.needs_root
+@pytest.mark.needs("pkg-config")
+@pytest.mark.parametrize("protocol", ["nfs", "9p"])
+def test_a_slow_server_is_not_given_up(work, protocol):
+    """A call is cancelled while the server is slow. The volume is idle then, and works later."""
+    program = build(work, "volume_server_test.c")
+    with servers.share(protocol, work) as found:
+        with talk(program, "slow", found.name()) as started:
+            started.wait_for("open")
+            found.server.stop_answering()
+            started.go_on()
+            started.wait_for("late")
+            found.server.answer_again()
+            started.go_on()
 
 
 @pytest.mark.needs("pkg-config", "mke2fs", "mkfs.vfat", "mksquashfs", "sfdisk", "debugfs")

@@ -6,9 +6,11 @@
  *   volume_server_test refused NAME ERROR [KEY]
  *   volume_server_test silent NAME [KEY]
  *   volume_server_test ended NAME [KEY]
+ *   volume_server_test slow NAME [KEY]
  *
  * silent, ended: prints "open" and waits for a line. From then on the server must not answer, or
- * must end all connections.
+ * must end all connections. slow: prints "late" later, and waits again. From then on the server
+ * must answer.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -123,6 +125,13 @@ static void test_limits(struct ob_volume *volume)
 	GOOD(ob_volume_cancel_free(cancel));
 }
 
+static void wait_for_line(const char *word)
+{
+	puts(word);
+	fflush(stdout);
+	CHECK_EQUAL(getchar(), '\n');
+}
+
 static void test_lost(const char *name, const char *key, int is_silent)
 {
 	static const char data[1 << 20];
@@ -136,9 +145,7 @@ static void test_lost(const char *name, const char *key, int is_silent)
 	volume = open_server(name, key);
 	GOOD(ob_volume_file_open(volume, "/new", OB_VOLUME_WRITE | OB_VOLUME_CREATE, 0644, &file));
 	GOOD(ob_volume_file_write(file, data, sizeof(data), 0));
-	puts("open");
-	fflush(stdout);
-	CHECK_EQUAL(getchar(), '\n');
+	wait_for_line("open");
 	if (is_silent)
 		test_limits(volume);
 	/* The limit of the server alone ends these. */
@@ -153,6 +160,21 @@ static void test_lost(const char *name, const char *key, int is_silent)
 		CHECK(++tries < 1000);
 		usleep(10000);
 	}
+}
+
+static void test_slow(const char *name, const char *key)
+{
+	struct ob_volume *volume = open_server(name, key);
+
+	wait_for_line("open");
+	GOOD(ob_volume_limit(300, NULL));
+	BAD(stat_new(volume), OB_VOLUME_TIMED_OUT);
+	GOOD(ob_volume_limit(0, NULL));
+	wait_for_line("late");
+	/* Longer than a server may seem to owe an answer before it is given up. */
+	sleep(30);
+	BAD(stat_new(volume), OB_VOLUME_NOT_FOUND);
+	GOOD(ob_volume_close(volume));
 }
 
 static void test_refused(const char *name, const char *error, const char *key)
@@ -177,6 +199,8 @@ int main(int argc, char **argv)
 	CHECK(argc >= 3);
 	if (!strcmp(argv[1], "refused"))
 		test_refused(argv[2], argv[3], argc > 4 ? argv[4] : NULL);
+	else if (!strcmp(argv[1], "slow"))
+		test_slow(argv[2], key);
 	else if (!strcmp(argv[1], "good"))
 		test_good(argv[2], key);
 	else

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 
+from support import processes
 from support.host import require_root
 from support.patience import wait_until
 
@@ -121,6 +122,11 @@ class Server:
 
     def stop_answering(self):
         self.process.send_signal(signal.SIGSTOP)
+        # Its threads stop one after the other.
+        wait_until(lambda: processes.states_of(self.process.pid) == {"T"}, "it has stopped")
+
+    def answer_again(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         self.process.kill()

@@ -5,9 +5,10 @@
 use crate::kernel_files::{read_text, write_text};
 use crate::mount_table::device_at;
 use crate::{Fd, System};
-use outboard_sys::libc;
+use outboard_sys::{libc, Deadline};
 use std::ffi::CString;
 use std::io;
+use std::time::Duration;
 
 /// The file in which the kernel counts requests.
 const COUNTS: &std::ffi::CStr = c"/proc/self/mountstats";
@@ -60,14 +61,23 @@ impl ServerRequests {
         let _ = self.system.unmount(&self.directory, libc::MNT_FORCE);
     }
 
+    /// Asks the server for something. An error: it has not answered in this time, or cannot.
+    pub fn ask(&self, limit: Duration) -> io::Result<()> {
+        let ask = || self.root()?.statfs().map(drop);
+        Deadline::after(limit).run_request(ask)
+    }
+
+    fn root(&self) -> io::Result<Fd> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        Fd::working_directory(&self.system).open_at(&self.directory, flags, 0)
+    }
+
     /// Gives the server up. With NFS, all requests end with EIO, now and later, also those of the
     /// client itself, which recover its state. With SMB, later calls fail with EIO; the client ends
     /// the requests under way when it cannot connect again.
     pub fn shut_down(&self) -> io::Result<()> {
         if self.is_share {
-            let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-            let root = Fd::working_directory(&self.system).open_at(&self.directory, flags, 0)?;
-            return root.shut_down_file_system();
+            return self.root()?.shut_down_file_system();
         }
         let device = device_at(&self.system, &self.directory.to_string_lossy())?;
         let device = device.ok_or(io::ErrorKind::NotFound)?;

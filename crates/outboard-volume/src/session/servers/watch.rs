@@ -14,7 +14,9 @@
 //!
 //! A library's thread ends no process: it gives the server up in the second row, too, and only
 //! halts the kernel in the last one. That kernel has no volume but the server's. Signals are the
-//! affair of the library's program.
+//! affair of the library's program. A call that a limit of its caller has ended looks like one that
+//! the server owes an answer for. So at the limit the thread of a library also asks an NFS server
+//! itself: one that answers owes nothing.
 //!
 //! After a signal, the limit is two seconds at most. Two seconds after a signal the thread ends the
 //! program, if nothing can be lost.
@@ -197,8 +199,14 @@ impl WatchedRequests {
         let Ok(Some(counts)) = self.requests.counts() else {
             return false;
         };
+        let was_silent = self.is_silent;
         if self.take(counts, Instant::now(), look.limit) {
             self.requests.abort();
+        }
+        if look.in_library && self.is_silent && !was_silent {
+            // The next look counts the answer.
+            let _ = self.requests.ask(look.limit);
+            return true;
         }
         if self.is_silent {
             look.act(&self.name, self.answered.elapsed(), &self.requests);
