@@ -383,12 +383,12 @@ def test_images_are_made(work):
     found = json.loads(host.run("sfdisk", "--json", f"{work}/disk.img").stdout)
     sizes = [entry["size"] for entry in found["partitiontable"]["partitions"]]
     assert sizes[0] == 8 * 2048 and sizes[1] > 50 * 2048
-    for name in "grown.img", "damaged.img", "locked.img":
+    for name in "grown.img", "damaged.img", "locked.img", "watched.img":
         images.check_unmounted_ext4(f"{work}/{name}")
     # The umask of the program.
     assert os.stat(f"{work}/grown.img").st_mode & 0o777 == 0o640
     made = {"disk.img", "large.img", "tree.qcow2", "root.squashfs", "grown.img", "damaged.img",
-            "locked.img"}
+            "locked.img", "watched.img"}
     assert {name for name in os.listdir(work) if "." in name} == made
 
 

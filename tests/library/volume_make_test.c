@@ -5,8 +5,8 @@
  *
  *   volume_make_test DIR
  *
- * Makes DIR/disk.img, DIR/tree.qcow2, DIR/root.squashfs, DIR/grown.img and DIR/locked.img of
- * DIR/tree, which has a file "hello". DIR/damaged.img is an ext4 file system with an error.
+ * Makes DIR/disk.img, DIR/tree.qcow2, DIR/root.squashfs and others of DIR/tree, which has a file
+ * "hello". DIR/damaged.img is an ext4 file system with an error.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -149,6 +149,38 @@ static void test_cancel(const char *directory)
 	GOOD(ob_volume_make(in(directory, "grown.img"), "ext4", &make, NULL, NULL));
 }
 
+static int count_calls(void *context, const struct ob_volume_progress *progress)
+{
+	int *calls = context;
+
+	CHECK_EQUAL(progress->size, sizeof(*progress));
+	return ++*calls < 0;
+}
+
+static int stop_at_once(void *context, const struct ob_volume_progress *progress)
+{
+	CHECK(!context && progress->size);
+	return 1;
+}
+
+static void test_progress(const char *directory)
+{
+	struct ob_volume_make make = { .size = sizeof(make), .progress = stop_at_once };
+	const char *image = in(directory, "watched.img");
+	char tree[4096];
+	int calls = 0;
+
+	snprintf(tree, sizeof(tree), "%s/tree", directory);
+	make.from = tree;
+	BAD(ob_volume_make(image, "ext4", &make, NULL, NULL), OB_VOLUME_INTERRUPTED);
+	CHECK(strstr(ob_volume_error(), "watched.img was not made"));
+	CHECK(access(image, F_OK));
+	make.progress = count_calls;
+	make.progress_context = &calls;
+	GOOD(ob_volume_make(image, "ext4", &make, NULL, NULL));
+	CHECK(calls > 0);
+}
+
 static uint32_t check(const char *name, uint32_t flags)
 {
 	struct ob_volume_checked checked = { .size = sizeof(checked) };
@@ -261,6 +293,7 @@ int main(int argc, char **argv)
 	test_partition_of_large_sectors(argv[1]);
 	test_make(argv[1]);
 	test_cancel(argv[1]);
+	test_progress(argv[1]);
 	test_check(argv[1]);
 	test_resize(argv[1]);
 	test_copies_of_locks(argv[1]);

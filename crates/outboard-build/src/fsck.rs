@@ -261,6 +261,11 @@ impl Checker {
 
 /// Checks a file system.
 pub fn check(session: &mut Session, name: &ImageName, plan: &CheckPlan) -> Result<CheckedVolume> {
+    let checked = check_named(session, name, plan);
+    checked.map_err(|error| error.about(name.operand()))
+}
+
+fn check_named(session: &mut Session, name: &ImageName, plan: &CheckPlan) -> Result<CheckedVolume> {
     let mode = plan.mode;
     session.catch_interrupts();
     // Kept to the end: nobody changes the image between two steps.

@@ -32,6 +32,8 @@ pub use outboard_error::{ErrorKind, Failure as Error};
 #[doc(inline)]
 pub use outboard_image::partition::TableKind;
 #[doc(inline)]
+pub use outboard_transfer::Count;
+#[doc(inline)]
 pub use outboard_volume::Options;
 pub use part::{NewPartition, NewTable, TablePlan};
 pub use plan::DiskPlan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The plan of a disk image: the partition table and the file systems that are to be made in it.
 
-use crate::mkfs::{self, make, make_at, not_made, VolumePlan};
+use crate::mkfs::{self, make, make_at, not_made, unless_stopped, VolumePlan};
 use crate::part::{shown_name, NewTable, TablePlan};
 use outboard_error::{Error, Failure, Result};
 use outboard_transfer::report::Report;
@@ -53,6 +53,11 @@ impl DiskPlan {
         }
     }
 
+    /// The image, as the user would write it.
+    fn operand(&self) -> Vec<u8> {
+        ImageName::new(&self.image, None).operand()
+    }
+
     /// The image, for messages.
     fn shown(&self) -> String {
         shown_name(&self.image)
@@ -88,8 +93,7 @@ impl DiskPlan {
                 table.check_volume(volume)?;
             }
         }
-        let whole = ImageName::new(&self.image, None).operand();
-        if self.volumes.len() > 1 && places.contains(&whole) {
+        if self.volumes.len() > 1 && places.contains(&self.operand()) {
             let shown = self.shown();
             let text = format!("a file system in all of {shown} overwrites the others in it");
             return Err(Error::Usage(text));
@@ -99,7 +103,12 @@ impl DiskPlan {
 
     /// See [`Build::make`](crate::Build::make). `new_report`: makes the report of a copy.
     #[doc(hidden)]
-    pub fn run(&self, session: &mut Session, new_report: fn() -> Report) -> Result<()> {
+    pub fn run(&self, session: &mut Session, new_report: &dyn Fn() -> Report) -> Result<()> {
+        let done = self.run_steps(session, new_report);
+        done.map_err(|error| error.about(self.operand()))
+    }
+
+    fn run_steps(&self, session: &mut Session, new_report: &dyn Fn() -> Report) -> Result<()> {
         self.find_mistake()?;
         session.may_write(&self.shown())?;
         session.catch_interrupts();
@@ -118,26 +127,26 @@ impl DiskPlan {
         &self,
         table: &NewTable,
         session: &mut Session,
-        new_report: fn() -> Report,
+        new_report: &dyn Fn() -> Report,
     ) -> Result<()> {
-        let disk = table.new_disk(session, &self.image)?;
-        let (private, shown) = (disk.path().display().to_string(), self.shown());
+        let unless_stopped = |error: Error| unless_stopped(error, || not_made(&self.shown()));
+        let disk = table.new_disk(session, &self.image);
+        let disk = disk.map_err(unless_stopped)?;
+        let private = disk.path().display().to_string();
         let filled = self.each_volume(|volume| {
             let place = ImageName {
                 file: disk.path().to_owned(),
                 ..volume.name.clone()
             };
             let made = make_at(volume, &place, session, new_report);
-            made.map_err(|error| match error {
-                Error::Interrupted(_) => Error::Interrupted(not_made(&shown)),
-                error => error.naming(&private, &shown),
-            })
+            made.map_err(|error| unless_stopped(error.naming(&private, &self.operand())))
         });
         if !matches!(filled, Ok(()) | Err(Error::AlreadyReported)) {
             return filled;
         }
         let format = NewFormat::of(&self.image, session.options());
-        format.keep(session, disk, &self.image, false).and(filled)
+        let kept = format.keep(session, disk, &self.image, false);
+        kept.map_err(unless_stopped).and(filled)
     }
 
     /// Makes one file system after the other. Goes on after one that lacks some files, which was
@@ -145,7 +154,8 @@ impl DiskPlan {
     fn each_volume(&self, mut make: impl FnMut(&VolumePlan) -> Result<()>) -> Result<()> {
         let mut all = Ok(());
         for volume in &self.volumes {
-            match make(volume) {
+            let made = make(volume);
+            match made.map_err(|error| error.about(volume.name.operand())) {
                 Err(Error::AlreadyReported) => all = Err(Error::AlreadyReported),
                 made => made?,
             }

@@ -7,7 +7,10 @@ use outboard_build::{
 };
 use outboard_volume::{Disk, Volume};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const MEGABYTE: u64 = 1 << 20;
@@ -90,6 +93,8 @@ fn a_failure_leaves_nothing() {
     let error = Build::new().make(&plan).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.message().contains("missing"), "{error}");
+    let missing = directory.path().join("missing");
+    assert_eq!(error.path(), Some(missing.as_path()));
     let plan = disk(&image, &directory.path().join("tree"));
     let cancel = Cancel::new();
     cancel.cancel();
@@ -97,6 +102,53 @@ fn a_failure_leaves_nothing() {
     assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
     assert!(error.message().contains("disk.img was not made"), "{error}");
     assert_eq!(names(directory.path()), ["tree"]);
+}
+
+#[test]
+fn errors_name_the_file() {
+    let directory = directory();
+    let image = directory.path().join("disk.img");
+    let build = Build::new();
+    let check = CheckPlan {
+        mode: CheckMode::Look,
+        replay: false,
+        shown: false,
+    };
+    let checked = build.check(&image, &check).unwrap_err();
+    let resized = build.resize(&image, SizeChange::Most).unwrap_err();
+    for error in [&checked, &resized] {
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    fs::write(&image, "no disk").unwrap();
+    let new = build.make(&disk(&image, directory.path())).unwrap_err();
+    assert_eq!(new.kind(), ErrorKind::AlreadyExists, "{new}");
+    let table = TablePlan::Delete(vec![1]);
+    let deleted = build.make(&DiskPlan::of_table(&image, table)).unwrap_err();
+    let volume = VolumePlan::new(&image, "ext4");
+    let made = build.make(&DiskPlan::of_volume(volume)).unwrap_err();
+    for error in [checked, resized, new, deleted, made] {
+        assert_eq!(error.path(), Some(image.as_path()), "{error}");
+    }
+}
+
+#[test]
+fn progress_is_reported_and_can_cancel() {
+    let directory = directory();
+    let image = directory.path().join("disk.img");
+    let plan = disk(&image, &directory.path().join("tree"));
+    let cancels = Build::new().on_progress(|_| ControlFlow::Break(()));
+    let error = cancels.make(&plan).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(error.message().contains("disk.img was not made"), "{error}");
+    assert_eq!(names(directory.path()), ["tree"]);
+    let files = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&files);
+    let build = Build::new().on_progress(move |count| {
+        counted.fetch_max(count.files, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    });
+    build.make(&plan).unwrap();
+    assert!(files.load(Ordering::Relaxed) > 0);
 }
 
 #[test]

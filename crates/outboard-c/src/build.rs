@@ -4,19 +4,15 @@
 use crate::argument::{CancelFlag, Fill, In, Out, OutMemory, Text, Texts, Versioned};
 use crate::memory::{Memory, Returned};
 use crate::open::{check_flags, utf8, VolumeOptions};
-use crate::result::{caught, status, CallFailure, Result};
-use outboard::Limits;
+use crate::result::{status, CallFailure, Result};
+use crate::watch::{CallWatch, ProgressFunction};
 use outboard_build::{
-    Build, Cancel, CheckMode, CheckOutcome, CheckPlan, DiskPlan, NewPartition, NewTable,
-    SizeChange, TableKind, TablePlan, VolumePlan,
+    Build, CheckMode, CheckOutcome, CheckPlan, DiskPlan, NewPartition, NewTable, SizeChange,
+    TableKind, TablePlan, VolumePlan,
 };
 use std::ffi::{c_int, OsStr};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 /// `struct ob_volume_make`.
 #[derive(Clone, Copy)]
@@ -31,10 +27,12 @@ pub struct MakeOptions<'a> {
     owner: Text<'a>,
     file_contexts: Text<'a>,
     tool_options: Texts<'a>,
+    progress: Option<ProgressFunction>,
+    progress_context: *mut c_void,
     cancel: CancelFlag<'a>,
 }
 
-// SAFETY: all of it holds; pointers may be NULL.
+// SAFETY: all of it holds; the function and the pointers may be NULL.
 unsafe impl Versioned for MakeOptions<'_> {
     const LEAST: usize = size_of::<MakeOptions<'static>>();
     const NAME: &'static str = "ob_volume_make";
@@ -93,53 +91,9 @@ const REPAIR: u32 = 1;
 const REPAIR_SAFELY: u32 = 2;
 const REPLAY: u32 = 4;
 
-/// How often the caller's flag is polled.
-const PAUSE: Duration = Duration::from_millis(100);
-
 fn build(options: In<VolumeOptions>) -> Result<Build> {
     let options = options.get()?.map(VolumeOptions::to_options).transpose()?;
     Ok(options.map_or_else(Build::new, |options| Build::new().options(options)))
-}
-
-/// Does the work: on this thread, or beside it if the caller may cancel it.
-fn run<T: Send>(
-    cancel: CancelFlag,
-    build: Build,
-    work: impl FnOnce(&Build) -> Result<T> + Send,
-) -> Result<T> {
-    let Some(flag) = cancel.get() else {
-        return work(&build);
-    };
-    let stop = Cancel::new();
-    let stop_if_asked = || {
-        if flag.load(Ordering::Relaxed) != 0 {
-            stop.cancel();
-        }
-    };
-    // A caller that has cancelled it before gets no image.
-    stop_if_asked();
-    let build = build.cancel(&stop);
-    let (sender, receiver) = channel();
-    thread::scope(|scope| {
-        let limits = Limits::current();
-        let worker = move || {
-            // The receiver outlives this thread.
-            let _ = sender.send(caught(|| limits.run(|| work(&build))));
-        };
-        thread::Builder::new()
-            .spawn_scoped(scope, worker)
-            .map_err(|error| CallFailure::of_io("cannot start a thread for the work", error))?;
-        loop {
-            match receiver.recv_timeout(PAUSE) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Timeout) => stop_if_asked(),
-                Err(RecvTimeoutError::Disconnected) => {
-                    let text = "the thread of the work has ended";
-                    return Err(CallFailure::internal(text.to_owned()));
-                }
-            }
-        }
-    })
 }
 
 impl MakeOptions<'_> {
@@ -190,8 +144,19 @@ pub extern "C" fn ob_volume_make(
             None => plan,
         };
         let plan = DiskPlan::of_volume(plan);
-        let cancel = make.map_or(CancelFlag::NONE, |make| make.cancel);
-        let notes = run(cancel, build(options)?, |build| Ok(build.make(&plan)?))?;
+        let watch = CallWatch {
+            progress: make.and_then(|make| make.progress),
+            context: make.map_or(ptr::null_mut(), |make| make.progress_context),
+            cancel: make.map_or(CancelFlag::NONE, |make| make.cancel),
+        };
+        let build = build(options)?;
+        let notes = watch.run("the work", |watched| match watched {
+            None => Ok(build.make(&plan)?),
+            Some(watched) => {
+                let build = build.cancel(&watched.cancel);
+                Ok(build.on_progress(watched.on_progress()).make(&plan)?)
+            }
+        })?;
         if let Some(warnings) = warnings {
             warnings.give(Memory::of(notes.join("\n").as_bytes())?);
         }
@@ -331,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_structs_are_those_of_the_header() {
-        assert_eq!(size_of::<MakeOptions>(), 80);
+        assert_eq!(size_of::<MakeOptions>(), 96);
         assert_eq!(size_of::<TableOptions>(), 40);
         assert_eq!(size_of::<CheckedOut>(), 40);
     }

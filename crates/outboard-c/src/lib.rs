@@ -23,3 +23,4 @@ mod result;
 mod stat;
 mod transfer;
 mod volume;
+mod watch;

@@ -1,37 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Copies of trees, and archives. A transfer with a callback for progress works on a thread of its
-//! own, while the caller's thread calls back. So does one that another thread may cancel.
+//! Copies of trees, and archives.
 
 use crate::argument::{CancelFlag, Descriptor, Fill, In, Text, Versioned};
 use crate::handle::{volume, Handle};
 use crate::memory::{Memory, Returned};
 use crate::open::check_flags;
-use crate::result::{caught, in_callback, status, CallFailure, Result};
-use outboard::{Cancel, HostTree, Limits, Tree};
-use outboard_transfer::{Count, Format, Keep, Summary, Transfer};
+use crate::result::{status, CallFailure, Result};
+use crate::watch::{CallWatch, ProgressFunction};
+use outboard::{HostTree, Tree};
+use outboard_transfer::{Format, Keep, Summary, Transfer};
 use outboard_volume::destination::of_open_volumes;
 use outboard_volume::Error;
 use std::ffi::{c_int, c_void};
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::ptr;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
-
-/// `struct ob_volume_progress`.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub struct ProgressOut {
-    size: usize,
-    files: u64,
-    bytes: u64,
-    total: u64,
-}
-
-type ProgressFunction = extern "C" fn(*mut c_void, *const ProgressOut) -> c_int;
 
 /// `struct ob_volume_transfer`.
 #[derive(Clone, Copy)]
@@ -71,59 +54,6 @@ const FOLLOW: u32 = 1;
 const CONTENTS: u32 = 2;
 const FORCE: u32 = 4;
 
-/// How often the caller hears of the progress.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// How far a transfer is, for the caller's thread.
-type Latest = Mutex<ProgressOut>;
-
-fn store(latest: &Latest, count: &Count) {
-    *latest.lock().unwrap_or_else(PoisonError::into_inner) = ProgressOut {
-        size: size_of::<ProgressOut>(),
-        files: count.files,
-        bytes: count.bytes,
-        total: count.total.unwrap_or(0),
-    };
-}
-
-/// Reports progress and polls for cancellation on the caller's thread, while another one works.
-struct Watcher<'a> {
-    options: &'a TransferOptions<'a>,
-    latest: Arc<Latest>,
-    cancel: Cancel,
-}
-
-impl Watcher<'_> {
-    /// Calls back, and looks whether to cancel, until the work is done. After a cancel nobody is
-    /// called back.
-    fn wait(&self, work: &Receiver<Result<Summary>>) -> Result<Summary> {
-        loop {
-            match work.recv_timeout(PAUSE) {
-                Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => {
-                    let text = "the thread of the transfer has ended";
-                    return Err(CallFailure::internal(text.to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) if self.cancel.is_cancelled() => {}
-                Err(RecvTimeoutError::Timeout) if self.is_cancelled() => self.cancel.cancel(),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        let flag = self.options.cancel.get();
-        if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
-            return true;
-        }
-        let Some(function) = self.options.progress else {
-            return false;
-        };
-        let progress = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        in_callback(|| function(self.options.progress_context, &progress)) != 0
-    }
-}
-
 fn default_options<'a>() -> TransferOptions<'a> {
     TransferOptions {
         size: 0,
@@ -147,7 +77,6 @@ fn format_of(compression: u32) -> Result<Format> {
     }
 }
 
-/// Does the work: on this thread, or beside it if the caller may cancel it.
 fn run(
     options: &TransferOptions,
     record: &Arc<Mutex<Summary>>,
@@ -162,35 +91,17 @@ fn run(
         .record(record)
         .follow(options.flags & FOLLOW != 0)
         .force(options.flags & FORCE != 0);
-    if options.progress.is_none() && options.cancel.get().is_none() {
-        return work(&transfer);
-    }
-    let latest = Arc::new(Latest::default());
-    store(&latest, &Count::default());
-    let watcher = Watcher {
-        options,
-        latest: Arc::clone(&latest),
-        cancel: Cancel::default(),
+    let watch = CallWatch {
+        progress: options.progress,
+        context: options.progress_context,
+        cancel: options.cancel,
     };
-    let transfer = transfer.cancel(&watcher.cancel).on_progress(move |count| {
-        store(&latest, count);
-        ControlFlow::Continue(())
-    });
-    // A caller that has cancelled it before gets no copy.
-    if watcher.is_cancelled() {
-        watcher.cancel.cancel();
-    }
-    let (sender, receiver) = channel();
-    thread::scope(|scope| {
-        let limits = Limits::current();
-        let worker = move || {
-            // The receiver outlives this thread.
-            let _ = sender.send(caught(|| limits.run(|| work(&transfer))));
-        };
-        thread::Builder::new()
-            .spawn_scoped(scope, worker)
-            .map_err(|error| CallFailure::of_io("cannot start a thread for the transfer", error))?;
-        watcher.wait(&receiver)
+    watch.run("the transfer", |watched| match watched {
+        None => work(&transfer),
+        Some(watched) => {
+            let transfer = transfer.cancel(&watched.cancel);
+            work(&transfer.on_progress(watched.on_progress()))
+        }
     })
 }
 

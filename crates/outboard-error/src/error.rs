@@ -2,6 +2,7 @@
 //! The end of work without success, with messages for people.
 
 use crate::failure::{ErrorKind, Failure};
+use crate::format::escaped;
 use crate::hint::Hint;
 use crate::report::{report, warn};
 use crate::reported::Reported;
@@ -50,12 +51,13 @@ impl Error {
     }
 
     /// The same error, with the name that the user knows in the place of a private file's path.
-    pub fn naming(self, path: &str, shown: &str) -> Self {
+    pub fn naming(self, path: &str, operand: &[u8]) -> Self {
+        let renamed = |text: String| text.replace(path, &escaped(operand));
         match self {
-            Error::Usage(text) => Error::Usage(text.replace(path, shown)),
-            Error::Failed(text) => Error::Failed(text.replace(path, shown)),
-            Error::Known(failure) => Error::from(failure.naming(path, shown)),
-            Error::Interrupted(text) => Error::Interrupted(text.replace(path, shown)),
+            Error::Usage(text) => Error::Usage(renamed(text)),
+            Error::Failed(text) => Error::Failed(renamed(text)),
+            Error::Known(failure) => Error::from(failure.naming(path, operand)),
+            Error::Interrupted(text) => Error::Interrupted(renamed(text)),
             Error::AlreadyReported | Error::Panicked | Error::ReaderGone => self,
         }
     }
@@ -210,7 +212,7 @@ mod tests {
         let cause = io::Error::from_raw_os_error(libc::EROFS);
         let error = Error::failed("cannot write /tmp/x", &cause);
         assert_eq!(error.kind(), ErrorKind::ReadOnly);
-        let error = error.with_note("note").naming("/tmp/x", "a.img");
+        let error = error.with_note("note").naming("/tmp/x", b"a.img");
         let text = "cannot write a.img: Read-only file system\nnote";
         assert_eq!(error.message(), Some(text));
         let failure = Failure::from(error);
@@ -226,6 +228,11 @@ mod tests {
         assert_eq!(other.path(), Some(Path::new("a.img")));
         let other = Error::Failed("bad".to_owned()).about(b"b.img".to_vec());
         assert_eq!(other.path(), Some(Path::new("b.img")));
+        let other = other.about(b"/tmp/x@1".to_vec());
+        assert_eq!(other.path(), Some(Path::new("b.img")));
+        let private = Error::Failed("bad".to_owned()).about(b"/tmp/x@1".to_vec());
+        let named = private.naming("/tmp/x", b"a.img");
+        assert_eq!(named.path(), Some(Path::new("a.img@1")));
         let interrupted = Failure::from(Error::Interrupted("stopped".to_owned()));
         assert_eq!(interrupted.kind(), ErrorKind::Interrupted);
         assert_eq!(interrupted.message(), "stopped");

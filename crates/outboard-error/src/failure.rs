@@ -296,8 +296,13 @@ impl Failure {
     }
 
     /// The same error, with another name in the place of a path.
-    pub(crate) fn naming(mut self, path: &str, shown: &str) -> Self {
-        self.text = self.text.replace(path, shown);
+    pub(crate) fn naming(mut self, path: &str, operand: &[u8]) -> Self {
+        self.text = self.text.replace(path, &escaped(operand));
+        if let Some(found) = &self.path {
+            if let Some(rest) = found.strip_prefix(path.as_bytes()) {
+                self.path = Some([operand, rest].concat());
+            }
+        }
         self
     }
 

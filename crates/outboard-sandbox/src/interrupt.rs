@@ -4,7 +4,7 @@
 
 pub use outboard::signals::Guard;
 use outboard::walk::Stop;
-use outboard::{is_ignored, signals, stopped, Cancel};
+use outboard::{is_ignored, signals, stopped, Cancel, Limits};
 use outboard_error::{Error, Result};
 use outboard_worker::{CopyOptions, OnStop};
 use signal_hook::consts::{SIGHUP, SIGTERM, SIGUSR1};
@@ -36,11 +36,12 @@ pub fn catch() -> Result<()> {
 /// While this lives, SIGINT does nothing: it is meant for another program at the same terminal.
 pub struct Spared(());
 
-/// Does something that must not stop half-way: it is as if nobody had asked to stop.
+/// Does something that must not stop half-way: it is as if nobody had asked to stop, and the thread
+/// had no limits.
 pub fn without_stop<T>(work: impl FnOnce() -> T) -> T {
     let _guard = Guard::new();
     signals::set_deaf(true);
-    let result = work();
+    let result = Limits::none().run(work);
     signals::set_deaf(false);
     result
 }

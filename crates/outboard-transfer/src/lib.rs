@@ -17,6 +17,8 @@ pub mod acl;
 #[doc(hidden)]
 pub mod attributes;
 #[doc(hidden)]
+pub mod callback;
+#[doc(hidden)]
 pub mod claimed_size;
 #[doc(hidden)]
 pub mod cp;
@@ -64,13 +66,14 @@ pub mod walk;
 pub mod wildcards;
 mod zeros;
 
+pub use callback::Count;
 pub use cp::Keep;
 #[doc(inline)]
 pub use outboard::Cancel;
 #[doc(inline)]
 pub use outboard_error::{ErrorKind, Failure as Error, Hint};
 pub use tar::Format;
-pub use transfer::{Count, Result, Summary, Transfer};
+pub use transfer::{Result, Summary, Transfer};
 
 /// The programs on the page about the Rust API, which compile.
 #[cfg(doctest)]

@@ -2,10 +2,11 @@
 //! Copies and archives for programs: the engines of `outboard cp`, `tar-in` and `tar-out` behind
 //! one type. Nothing is printed, and no setting of the process is changed.
 
+use crate::callback::{CallbackProgress, Count, OnProgress};
 use crate::cp::{Changes, CopyRequest, CopySource, CopyTarget, Keep, Options, TreeCopy};
 use crate::exclusion::Exclusion;
 use crate::hidden::HiddenFinder;
-use crate::report::{Progress, Report};
+use crate::report::Report;
 use crate::tar::input::{unpack_into, ArchiveInput, UnpackTarget};
 use crate::tar::output::{pack_from, ArchiveOutput, PackSource};
 use crate::tar::{Choice, Format, Options as Unpacking, Selection};
@@ -18,7 +19,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads beyond this do not make copying faster.
@@ -33,18 +33,6 @@ const NAMED: usize = 4;
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// How far a transfer is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Count {
-    /// Files that are complete.
-    pub files: u64,
-    /// Bytes of files that are written.
-    pub bytes: u64,
-    /// Bytes that will be written, as far as that is known.
-    pub total: Option<u64>,
-}
-
 /// The result of a transfer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -57,8 +45,6 @@ pub struct Summary {
     /// other notes.
     pub warnings: Vec<String>,
 }
-
-type OnProgress = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
 
 /// How trees are copied, packed and unpacked: between volumes, and between a volume and the host
 /// ([`HostTree`](outboard::HostTree)).
@@ -328,12 +314,9 @@ impl Transfer {
     ) -> Result<Summary> {
         let notes = Notes::default();
         let cancel = self.cancel.clone().unwrap_or_default();
-        let report = Report::new(Box::new(Watcher {
-            function: self.on_progress.clone(),
-            cancel: cancel.clone(),
-            notes: notes.clone(),
-            total: AtomicU64::new(0),
-        }));
+        let function = self.on_progress.clone();
+        let progress = CallbackProgress::new(function, cancel.clone(), notes.clone());
+        let report = Report::new(Box::new(progress));
         let interrupt = Interrupt::by(cancel);
         let work = || notes.collect(|| work(&report, &interrupt));
         let done = match &self.cancel {
@@ -384,42 +367,4 @@ fn failed_files(report: &Report, notes: &Notes) -> Vec<String> {
         lines.push(format!("and {more} more files failed"));
     }
     lines
-}
-
-/// Passes on how far it is.
-struct Watcher {
-    function: Option<Arc<OnProgress>>,
-    cancel: Cancel,
-    notes: Notes,
-    /// 0: nobody knows.
-    total: AtomicU64,
-}
-
-impl Progress for Watcher {
-    fn expect(&self, total: u64) {
-        self.total.store(total, Ordering::Relaxed);
-    }
-
-    fn is_shown(&self) -> bool {
-        self.function.is_some()
-    }
-
-    fn show(&self, files: u64, bytes: u64) {
-        let Some(function) = &self.function else {
-            return;
-        };
-        let total = self.total.load(Ordering::Relaxed);
-        let count = Count {
-            files,
-            bytes,
-            total: (total > 0).then_some(total),
-        };
-        if function(&count).is_break() {
-            self.cancel.cancel();
-        }
-    }
-
-    fn suspend(&self, write: &mut dyn FnMut()) {
-        self.notes.collect(write);
-    }
 }

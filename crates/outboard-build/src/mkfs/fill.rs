@@ -25,7 +25,7 @@ pub(super) fn fill(
     source: &ContentSource,
     recipe: &Recipe,
     operand: &[u8],
-    new_report: fn() -> Report,
+    new_report: &dyn Fn() -> Report,
 ) -> Result<Copied> {
     let image = ImageName::new(scratch.path(), None);
     let access = HostAccess {

@@ -29,7 +29,7 @@ const TRIES: u32 = 12;
 pub(super) struct Making<'a> {
     plan: &'a VolumePlan,
     recipe: Recipe,
-    new_report: fn() -> Report,
+    new_report: &'a dyn Fn() -> Report,
     source: Option<ContentSource>,
     shown: String,
     /// The descriptor of the image that the new one replaces.
@@ -42,7 +42,7 @@ impl<'a> Making<'a> {
     pub(super) fn new(
         plan: &'a VolumePlan,
         sector: u64,
-        new_report: fn() -> Report,
+        new_report: &'a dyn Fn() -> Report,
     ) -> Result<Self> {
         let mut recipe = Recipe::new(plan, sector)?;
         let source = plan.from.as_deref().map(ContentSource::find).transpose()?;

@@ -24,7 +24,7 @@ mod volume_plan;
 
 use check::{check_inputs, check_made};
 use making::Making;
-use outboard_error::{Error, Result};
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_transfer::cp::Copied;
 use outboard_transfer::report::Report;
 use outboard_volume::address::ImageName;
@@ -41,11 +41,19 @@ pub(crate) fn check(plan: &VolumePlan) -> Result<()> {
     Recipe::new(plan, FILE_SECTOR).map(drop)
 }
 
+/// The error of work that the user or a limit may have stopped: then `state` is what is left.
+pub(crate) fn unless_stopped(error: Error, state: impl FnOnce() -> String) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted | ErrorKind::TimedOut => Error::Interrupted(state()),
+        _ => error,
+    }
+}
+
 /// Makes a file system at its place. `new_report`: makes the report of a copy of its contents.
 pub(crate) fn make(
     plan: &VolumePlan,
     session: &mut Session,
-    new_report: fn() -> Report,
+    new_report: &dyn Fn() -> Report,
 ) -> Result<()> {
     make_at(plan, &plan.name, session, new_report)
 }
@@ -56,15 +64,14 @@ pub(crate) fn make_at(
     plan: &VolumePlan,
     place: &ImageName,
     session: &mut Session,
-    new_report: fn() -> Report,
+    new_report: &dyn Fn() -> Report,
 ) -> Result<()> {
     session.may_write(&plan.name.shown())?;
     check_inputs(plan, session)?;
     let interrupt = session.catch_interrupts();
     // Kept to the end: nobody moves partitions meanwhile.
     let lock = lock_existing(session, place)?;
-    let target = find_target(plan, place, session);
-    let (target, has) = target.map_err(|error| error.about(plan.name.operand()))?;
+    let (target, has) = find_target(plan, place, session)?;
     let mut making = Making::new(plan, target.sector(), new_report)?;
     let wish = wish(plan, &target, has)?;
     making.keep_source(wish, &interrupt)?;
@@ -77,15 +84,15 @@ pub(crate) fn make_at(
         interrupt.check()?;
         Ok(made)
     };
-    let complete = make().map_err(|error| match error {
-        Error::Interrupted(_) => Error::Interrupted(target.untouched(&plan.name)),
-        other => other,
-    });
-    let made = complete.and_then(|made| {
+    let made = make().and_then(|made| {
         finish(session, scratch, &target, place)?;
         Ok(made)
     });
-    match made.map_err(|error| error.naming(&private, &plan.name.shown()))? {
+    let made = made.map_err(|error| {
+        let error = unless_stopped(error, || target.untouched(&plan.name));
+        error.naming(&private, &plan.name.operand())
+    });
+    match made? {
         Copied::All => Ok(()),
         // As with a copy: all the rest is there.
         _ => Err(Error::AlreadyReported),

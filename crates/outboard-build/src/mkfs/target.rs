@@ -2,6 +2,7 @@
 //! The place of a new file system: a file, a part of a raw image, or a device inside of an image.
 
 use super::volume_plan::{VolumePlan, Wish};
+use outboard::Limits;
 use outboard_error::format::size as size_text;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_volume::access::uses_image;
@@ -255,7 +256,10 @@ pub(super) fn finish(
                 Error::failed(text, &error)
             })
         }
-        ImageTarget::Device { path, .. } => write_to(session, &scratch, name, path),
+        // A cancel would leave a half-written file system in the place of the old one.
+        ImageTarget::Device { path, .. } => {
+            Limits::none().run(|| write_to(session, &scratch, name, path))
+        }
     }
 }
 

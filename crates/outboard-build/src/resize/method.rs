@@ -2,7 +2,7 @@
 //! How each type of file system is resized: by a tool of the distribution, or by the kernel.
 
 use crate::megabytes::round_up;
-use outboard::{Fd, Mount};
+use outboard::{Fd, Limits, Mount};
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::tool::{Tool, ToolFile};
 use outboard_volume::access::uses_image;
@@ -127,11 +127,13 @@ fn by_kernel(
     work: impl FnOnce(&Fd) -> io::Result<()>,
 ) -> Resized {
     volume.release()?;
+    // As a tool in an image, the kernel is not stopped in the middle of a change.
+    let work = |root: Fd| Limits::none().run(|| work(&root));
     let resize = |session: &mut Session| {
         let index = session.mount(&volume.name, true)?;
         let mount: &Mount = session.mounted(index);
         let root = mount.open_fd(Path::new("/"), libc::O_RDONLY | libc::O_DIRECTORY, 0);
-        root.and_then(|root| work(&root))
+        root.and_then(work)
             .map_err(|error| cannot_resize(&volume, &error))
     };
     let access = uses_image(&volume.name, true);

@@ -65,6 +65,15 @@ pub fn resize(
     name: &ImageName,
     wanted: SizeChange,
 ) -> Result<ResizedVolume> {
+    let resized = resize_named(session, name, wanted);
+    resized.map_err(|error| error.about(name.operand()))
+}
+
+fn resize_named(
+    session: &mut Session,
+    name: &ImageName,
+    wanted: SizeChange,
+) -> Result<ResizedVolume> {
     session.catch_interrupts();
     find_format(session, &name.file, true)?;
     // Kept to the end: nobody moves partitions between two steps.

@@ -440,10 +440,10 @@ struct ob_volume_progress {
 };
 
 /*
- * Called about ten times a second, on the thread that called the transfer. It may call every
- * function but ob_volume_close. Another value than 0 cancels the transfer, and ends the calls. The
- * function must return: no longjmp(), no C++ exception may leave it. A process that it forks must
- * not return from it.
+ * Called about ten times a second, on the thread that called the transfer, or ob_volume_make. It
+ * may call every function but ob_volume_close. Another value than 0 cancels the call, and ends the
+ * callbacks. The function must return: no longjmp(), no C++ exception may leave it. A process that
+ * it forks must not return from it.
  */
 typedef int ob_volume_progress_function(void *context, const struct ob_volume_progress *progress);
 
@@ -568,6 +568,9 @@ int ob_volume_limit(uint64_t milliseconds, struct ob_volume_cancel *cancel);
  * with wait(-1), and leave SIGCHLD at its default. Kernels that fill file systems run in this
  * process, and count among its 16.
  *
+ * A cancel and the limits of the thread kill a tool that runs. But a tool that changes an image in
+ * place would leave it half changed: the call ends when that tool does.
+ *
  * The image must not be open: OB_VOLUME_LOCKED. `options` says how images are opened; it may be
  * NULL. Tools work on raw images and on partitions in them. In images of other formats and inside
  * of layers, such as LUKS, a file system can be made, but neither checked nor resized:
@@ -589,9 +592,12 @@ struct ob_volume_make {
 	const char *owner;		/* of all files: "USER:GROUP", numbers or names of `from` */
 	const char *file_contexts;	/* a file of SELinux labels of the host */
 	const char *const *tool_options; /* further ones for the tool; ends with NULL */
+	/* How much of the contents is copied. A tool that runs reports nothing of its work. */
+	ob_volume_progress_function *progress;
+	void *progress_context;		/* for `progress` */
 	/*
 	 * Another thread, or a signal handler, cancels the call when it stores a value other than 0
-	 * here: OB_VOLUME_INTERRUPTED. A tool that runs ends first.
+	 * here: OB_VOLUME_INTERRUPTED.
 	 */
 	const volatile uint32_t *cancel;
 };

@@ -121,5 +121,5 @@ pub fn run(options: &MkfsArgs, session: &mut Session) -> Result<()> {
     options.from.as_deref().map_or(Ok(()), check_source)?;
     // Only the depth of trees depends on it: walks keep directories open.
     let _ = System::Host.raise_file_limit(DEEPEST);
-    DiskPlan::of_volume(options.plan()).run(session, progress::report)
+    DiskPlan::of_volume(options.plan()).run(session, &progress::report)
 }

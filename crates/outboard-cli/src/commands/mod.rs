@@ -395,16 +395,12 @@ commands! {
     "fsck" Fsck(fsck::FsckArgs) {
         uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
-        prints: |options, session, output| {
-            fsck::run(options, session, output).map_err(about(&options.image))
-        },
+        prints: fsck::run,
     }
     "resize" Resize(resize::ResizeArgs) {
         uses: BY_TOOLS,
         access: |options| runs_programs(&options.image),
-        prints: |options, session, output| {
-            resize::run(options, session, output).map_err(about(&options.image))
-        },
+        prints: resize::run,
     }
     "fstrim" Fstrim(fstrim::FstrimArgs) {
         uses: IN_VOLUMES,

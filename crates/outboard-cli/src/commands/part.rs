@@ -135,7 +135,7 @@ pub fn run(options: &PartArgs, session: &mut Session, output: &mut Output) -> Re
         PartAction::Add(options) => TablePlan::Add(options.partitions.clone()),
         PartAction::Delete(options) => TablePlan::Delete(options.numbers.clone()),
     };
-    DiskPlan::of_table(path, change).run(session, progress::report)
+    DiskPlan::of_table(path, change).run(session, &progress::report)
 }
 
 fn list(path: &Path, session: &mut Session, output: &mut Output) -> Result<()> {

@@ -115,7 +115,7 @@ pub fn unpack_file(
     input: ArchiveInput,
     place: &Place,
     operand: &[u8],
-    new_report: fn() -> Report,
+    new_report: impl FnOnce() -> Report,
 ) -> Result<()> {
     let how = Options {
         threads: session.vcpus(),
@@ -206,7 +206,7 @@ pub fn unpack(
     place: &Place,
     operand: &[u8],
     how: Options,
-    new_report: fn() -> Report,
+    new_report: impl FnOnce() -> Report,
 ) -> Result<()> {
     let interrupt = session.catch_interrupts();
     let id = session.open(place, true)?;
