@@ -59,8 +59,9 @@ impl Build {
     }
 
     /// Stops calls from another thread: [`ErrorKind::Interrupted`]. A tool that runs is killed,
-    /// unless it changes an image in place: then the call ends when the tool does. So does a
-    /// [`Deadline`](outboard::Deadline) of the calling thread: [`ErrorKind::TimedOut`].
+    /// unless it changes an image in place: then the call ends when the tool does. A
+    /// [`Deadline`](outboard::Deadline) of the calling thread stops calls in the same way:
+    /// [`ErrorKind::TimedOut`].
     pub fn cancel(mut self, cancel: &Cancel) -> Self {
         self.cancel = Some(cancel.clone());
         self

@@ -10,7 +10,7 @@ use outboard_build::{
     Build, CheckMode, CheckOutcome, CheckPlan, DiskPlan, NewPartition, NewTable, SizeChange,
     TableKind, TablePlan, VolumePlan,
 };
-use std::ffi::{c_int, OsStr};
+use std::ffi::{c_int, c_void, OsStr};
 use std::path::PathBuf;
 use std::ptr;
 

@@ -23,6 +23,8 @@ pub struct HeldImage {
     writable: io::Result<()>,
     /// Its file had a name when it was opened.
     has_name: bool,
+    /// Bytes of its file when it was opened.
+    length: u64,
     /// The server of a mount of it: the sandbox hides other processes later.
     server: Option<MountServer>,
     split: Option<String>,
@@ -57,6 +59,11 @@ fn undo_half_change(path: &Path, write: bool) -> io::Result<()> {
     ImageLock::undo(path).map_err(|error| Failure::from(error).into())
 }
 
+/// Bytes of an image's own file; 0 for a block device.
+fn length(container: &Container) -> u64 {
+    container.file().metadata().map_or(0, |found| found.len())
+}
+
 impl HeldImage {
     /// Opens an image's file. An error is kept for those who ask for the image.
     pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
@@ -68,6 +75,7 @@ impl HeldImage {
                 container: Err(error),
                 writable,
                 has_name: false,
+                length: 0,
                 server: None,
                 split: None,
             };
@@ -97,6 +105,7 @@ impl HeldImage {
         Self {
             path: path.to_owned(),
             has_name: container.as_ref().is_ok_and(has_name),
+            length: container.as_ref().map_or(0, length),
             container,
             writable,
             server: servers::of_image(path),
@@ -260,9 +269,14 @@ impl HeldImages {
 
     /// Bytes of the file of this device and inode; 0 if nobody knows them.
     pub fn length(&self, identity: (u64, u64)) -> u64 {
-        let container = self.of_identity(identity).map(HeldImage::container);
-        let metadata = container.and_then(|found| found.ok()?.file().metadata().ok());
-        metadata.map_or(0, |metadata| metadata.len())
+        let image = self.of_identity(identity);
+        image.map_or(0, |image| image.container().map_or(0, length))
+    }
+
+    /// Whether the file of this device and inode is shorter than it was when it was opened.
+    pub fn is_cut(&self, identity: (u64, u64)) -> bool {
+        let image = self.of_identity(identity);
+        image.is_some_and(|image| self.length(identity) < image.length)
     }
 
     /// The image of this name, if it was opened.

@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Bad input leaves nothing behind: no descriptor, no mapping, no temporary file. Its own process,
-//! since other tests open and close files. Needs mke2fs, qemu-img and cryptsetup.
+//! Bad input has an error of its kind, and leaves nothing behind: no descriptor, no mapping, no
+//! thread, no temporary file. Its own process, since other tests open and close files. Needs
+//! mke2fs, qemu-img and cryptsetup.
 
 use outboard_test_images::Work;
-use outboard_volume::{Cancel, Deadline, Disk, ErrorKind, Options, Volume};
-use std::fs;
-use std::path::Path;
-use std::time::Instant;
+use outboard_volume::{Cancel, Deadline, Disk, ErrorKind, Hint, Options, Volume};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-/// Descriptors of the process, and its mappings of files without a name.
-fn held() -> (usize, usize) {
-    let descriptors = fs::read_dir("/proc/self/fd").unwrap().count();
+/// Long enough for a thread that has nothing to do any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Descriptors of the process, its threads, and its mappings of files without a name.
+fn held() -> (usize, usize, usize) {
+    let count = |path: &str| fs::read_dir(path).unwrap().count();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let unnamed = maps
         .lines()
         .filter(|line| line.contains("memfd:") || line.contains("(deleted)"));
-    (descriptors, unnamed.count())
+    (
+        count("/proc/self/fd"),
+        count("/proc/self/task"),
+        unnamed.count(),
+    )
 }
 
 struct BadInput {
@@ -36,6 +45,8 @@ impl BadInput {
         damaged[2048..8192].fill(0xff);
         fs::write(work.path("damaged"), damaged).unwrap();
         work.sparse("zeroes", 1);
+        let compressed = zstd::encode_all(&fs::read(&raw).unwrap()[..], 1).unwrap();
+        fs::write(work.path("whole.zst"), compressed).unwrap();
         Self { work }
     }
 
@@ -63,11 +74,91 @@ impl BadInput {
         ] {
             assert_eq!(self.kind(name, options), kind, "{name}");
         }
+        self.hints();
+        self.read_only();
+        for name in ["raw", "disk.qcow2"] {
+            self.replaced(name);
+            self.cut(name);
+        }
         self.stopped(&self.work.path("disk.qcow2"));
         let disk = Disk::open(self.work.path("raw"), plain()).unwrap();
         assert!(disk.volume("7").is_err());
         assert!(disk.volume_writable("").is_err());
         disk.close().unwrap();
+    }
+
+    /// Errors with advice have it as a value.
+    fn hints(&self) {
+        for (name, options, hint) in [
+            ("locked", Options::new(), Hint::KeyFile),
+            ("locked", Options::new().key(b"wrong"), Hint::GivenKey),
+            ("zeroes", Options::new(), Hint::NameType),
+        ] {
+            let error = Volume::open(self.work.path(name), options).unwrap_err();
+            assert_eq!(error.hint(), Some(&hint), "{error}");
+        }
+    }
+
+    /// Images that cannot be written, and are.
+    fn read_only(&self) {
+        let compressed = Volume::open_writable(self.work.path("whole.zst"), Options::new());
+        assert_eq!(compressed.unwrap_err().kind(), ErrorKind::ReadOnly);
+        let disk = Volume::open(self.work.path("whole.zst"), Options::new()).unwrap();
+        let error = disk.write("/new", "text").unwrap_err();
+        assert_eq!(ErrorKind::of(&error), ErrorKind::ReadOnly, "{error}");
+        disk.close().unwrap();
+    }
+
+    /// A copy of an image that tests may change.
+    fn copy(&self, name: &str) -> PathBuf {
+        let copy = self.work.path("victim");
+        fs::copy(self.work.path(name), &copy).unwrap();
+        copy
+    }
+
+    /// The name of an open image is removed, or becomes that of another file.
+    fn replaced(&self, name: &str) {
+        for is_replaced in [false, true] {
+            let image = self.copy(name);
+            let (reader, other) = (Options::new(), self.work.path("other"));
+            let disk = Volume::open_writable(&image, reader).unwrap();
+            disk.write("/new", "text").unwrap();
+            fs::rename(&image, &other).unwrap();
+            if is_replaced {
+                self.copy(name);
+            }
+            fs::remove_file(&other).unwrap();
+            let error = disk.close().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+            assert!(
+                error.message().contains("victim: the file was removed"),
+                "{error}"
+            );
+        }
+    }
+
+    /// An open image loses its end.
+    fn cut(&self, name: &str) {
+        for is_writer in [false, true] {
+            let image = self.copy(name);
+            let disk = if is_writer {
+                Volume::open_writable(&image, Options::new()).unwrap()
+            } else {
+                Volume::open(&image, Options::new()).unwrap()
+            };
+            let file = File::options().write(true).open(&image).unwrap();
+            file.set_len(2 << 20).unwrap();
+            let error = disk.read("/d/noise").unwrap_err();
+            assert_eq!(ErrorKind::of(&error), ErrorKind::Damaged, "{error}");
+            match (disk.close(), is_writer) {
+                (Ok(()), false) => {}
+                (Err(error), true) => {
+                    assert_eq!(error.kind(), ErrorKind::Damaged, "{error}");
+                    assert!(error.message().contains("victim: the file was cut off"));
+                }
+                (closed, _) => panic!("{closed:?}"),
+            }
+        }
     }
 
     /// Work that was cancelled, or came too late.
@@ -113,6 +204,11 @@ fn bad_input_leaves_nothing_behind() {
         bad.all();
     }
     one_too_many(&bad.work.path("raw"));
+    // A thread that has repeated a cancel ends a little later.
+    let start = Instant::now();
+    while held() != before && start.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(10));
+    }
     assert_eq!(held(), before);
     assert_eq!(fs::read_dir(temporary.path("")).unwrap().count(), 0);
 }

@@ -594,7 +594,7 @@ struct ob_volume_make {
 	const char *const *tool_options; /* further ones for the tool; ends with NULL */
 	/* How much of the contents is copied. A tool that runs reports nothing of its work. */
 	ob_volume_progress_function *progress;
-	void *progress_context;		/* for `progress` */
+	void *progress_context;
 	/*
 	 * Another thread, or a signal handler, cancels the call when it stores a value other than 0
 	 * here: OB_VOLUME_INTERRUPTED.

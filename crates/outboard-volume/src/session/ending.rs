@@ -51,8 +51,8 @@ impl Session {
         }
         problems.extend(self.slots.flush_disks());
         if self.host.is_in_library() {
-            let removed = |open: &OpenDisk| open.removed(self.host.held());
-            problems.extend(self.slots.disks().filter_map(removed));
+            let taken = |open: &OpenDisk| open.taken(self.host.held());
+            problems.extend(self.slots.disks().filter_map(taken));
         }
         self.told(problems, position)
     }

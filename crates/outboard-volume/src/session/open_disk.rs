@@ -18,17 +18,23 @@ pub(super) struct OpenDisk {
 }
 
 impl OpenDisk {
-    /// Returns an error if the file was written and has no name any more: then it ends with the
-    /// session.
-    pub(super) fn removed(&self, held: &HeldImages) -> Option<Failure> {
-        let is_removed = self.writable && held.has_lost_name(self.image.identity);
-        is_removed.then(|| {
-            let text = format!(
-                "{}: the file was removed while it was open: what was written to it is lost",
-                self.image.shown()
-            );
-            Failure::new(ErrorKind::NotFound, text)
-        })
+    /// Returns an error if another program has taken something from a file that can be written: its
+    /// name, and so the file ends with the session, or its end.
+    pub(super) fn taken(&self, held: &HeldImages) -> Option<Failure> {
+        let (shown, identity) = (self.image.shown(), self.image.identity);
+        if !self.writable {
+            None
+        } else if held.has_lost_name(identity) {
+            let what = "was removed while it was open: what was written to it is lost";
+            let text = format!("{shown}: the file {what}");
+            Some(Failure::new(ErrorKind::NotFound, text))
+        } else if held.is_cut(identity) {
+            let what = "was cut off while it was open: what was behind its new end is lost";
+            let text = format!("{shown}: the file {what}");
+            Some(Failure::new(ErrorKind::Damaged, text))
+        } else {
+            None
+        }
     }
 
     /// Returns what was lost of what the kernel did not flush itself.
