@@ -36,6 +36,11 @@ impl FileLock {
             error => Err(io::Error::from_raw_os_error(-error)),
         }
     }
+
+    /// The locked file.
+    pub fn file(&self) -> &Fd {
+        &self.file
+    }
 }
 
 impl Drop for FileLock {
@@ -51,10 +56,10 @@ impl Drop for FileLock {
 
 impl Fd {
     /// Locks this file of the host: see [`FileLock`]. `InvalidInput`: it is a kernel's.
-    pub fn lock(&self, exclusive: bool) -> io::Result<FileLock> {
+    pub fn lock(self, exclusive: bool) -> io::Result<FileLock> {
         if !self.system().is_host() {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        FileLock::take(self.duplicate()?, exclusive)
+        FileLock::take(self, exclusive)
     }
 }

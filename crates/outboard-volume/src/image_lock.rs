@@ -31,11 +31,16 @@ pub fn is_ours(identity: Identity) -> bool {
     OURS.with_borrow(|ours| ours.contains(&identity))
 }
 
+/// One descriptor: a process that is to be without the image closes one.
+enum ImageFile {
+    Locked(FileLock),
+    /// The thread has locked it before.
+    Again(Fd),
+}
+
 /// An image's file, open and locked.
 pub struct ImageLock {
-    file: Fd,
-    /// `None`: the thread has locked it before.
-    _lock: Option<FileLock>,
+    file: ImageFile,
     /// In the list of the thread, where it stays.
     listed: Option<Identity>,
     _of_thread: PhantomData<*const ()>,
@@ -61,7 +66,7 @@ impl ImageLock {
         };
         let lock = Self::lock(path, write).map_err(failed)?;
         if write {
-            undo::roll_back(path, &lock.file)?;
+            undo::roll_back(path, lock.file())?;
         } else {
             undo::check_locked(path).map_err(failed)?;
         }
@@ -73,15 +78,13 @@ impl ImageLock {
     pub fn undo(path: &Path) -> Result<()> {
         let locked = || {
             check_unused(path)?;
-            let file = HostTree.open_fd(path, libc::O_RDWR, 0)?;
-            let lock = file.lock(true)?;
-            Ok((file, lock))
+            HostTree.open_fd(path, libc::O_RDWR, 0)?.lock(true)
         };
-        let (file, _lock) = locked().map_err(|error: io::Error| match error.raw_os_error() {
+        let lock = locked().map_err(|error: io::Error| match error.raw_os_error() {
             Some(libc::EBUSY) => in_use(path, true, servers::of_image(path).as_ref()),
             _ => cannot_open(path, &error),
         })?;
-        undo::roll_back(path, &file)
+        undo::roll_back(path, lock.file())
     }
 
     fn lock(path: &Path, write: bool) -> io::Result<Self> {
@@ -90,8 +93,7 @@ impl ImageLock {
         let found = std::fs::metadata(path)?;
         if is_ours(identity_of(&found)) {
             return Ok(Self {
-                file: open()?,
-                _lock: None,
+                file: ImageFile::Again(open()?),
                 listed: None,
                 _of_thread: PhantomData,
             });
@@ -99,13 +101,11 @@ impl ImageLock {
         if write {
             check_unused(path)?;
         }
-        let file = open()?;
-        let lock = file.lock(write)?;
+        let file = ImageFile::Locked(open()?.lock(write)?);
         let listed = write.then(|| identity_of(&found));
         OURS.with_borrow_mut(|ours| ours.extend(listed));
         Ok(Self {
             file,
-            _lock: Some(lock),
             listed,
             _of_thread: PhantomData,
         })
@@ -113,7 +113,10 @@ impl ImageLock {
 
     /// The image's file.
     pub fn file(&self) -> &Fd {
-        &self.file
+        match &self.file {
+            ImageFile::Locked(lock) => lock.file(),
+            ImageFile::Again(file) => file,
+        }
     }
 }
 

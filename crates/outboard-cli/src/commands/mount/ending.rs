@@ -55,7 +55,8 @@ fn wait_for_end(server: &MountServer) {
 }
 
 fn is_locked(file: &Fd, write: bool) -> bool {
-    matches!(file.lock(write), Err(error) if error.raw_os_error() == Some(libc::EBUSY))
+    let taken = file.duplicate().and_then(|file| file.lock(write));
+    matches!(taken, Err(error) if error.raw_os_error() == Some(libc::EBUSY))
 }
 
 /// A server of this image without its mount.
