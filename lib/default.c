@@ -98,3 +98,8 @@ int ob_process_leave(void)
 {
 	return ob_process_leave_on(&ob_default);
 }
+
+int ob_spawn(const char *path, const char *const arguments[], const char *const environment[])
+{
+	return ob_spawn_on(&ob_default, path, arguments, environment);
+}

@@ -63,6 +63,7 @@ static int not_ours(void)
 	.process_claim = (void *)no_kernel,			\
 	.process_exec = (void *)no_kernel,			\
 	.process_leave = (void *)no_kernel,			\
+	.program_start = (void *)no_kernel,			\
 }
 
 static const struct ob_upcalls without_kernel = WITHOUT_KERNEL;

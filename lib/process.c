@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Processes of their own, for threads that act for others: outboard/gate.h has the rules. */
+/*
+ * Processes of their own, for threads that act for others; and programs. outboard/gate.h has the
+ * rules.
+ */
 #include <errno.h>
 
 #include <outboard/gate.h>
@@ -40,4 +43,12 @@ int ob_process_exec_on(struct ob_instance *instance, const char *name)
 int ob_process_leave_on(struct ob_instance *instance)
 {
 	return instance ? ob_upcall(instance, process_leave)() : -EINVAL;
+}
+
+int ob_spawn_on(struct ob_instance *instance, const char *path, const char *const arguments[],
+		const char *const environment[])
+{
+	if (!instance || !path)
+		return -EINVAL;
+	return ob_upcall(instance, program_start)(path, arguments, environment);
 }

@@ -259,7 +259,8 @@ struct ob_hypercalls {
 	member(process_clone)		\
 	member(process_claim)		\
 	member(process_exec)		\
-	member(process_leave)
+	member(process_leave)		\
+	member(program_start)
 
 #define OB_UPCALL_MEMBER(name) __typeof__(ob_kernel_##name) *name;
 struct ob_upcalls {

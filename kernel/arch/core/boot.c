@@ -129,6 +129,8 @@ static int ob_layout_reserve(const struct ob_info *info, u64 memory)
 		    ob_reserve_page_array(memory);
 
 	ob_layout.direct_offset = ob_layout.ram - OB_PHYS_OFFSET;
+	if (ob_host_groups.spaces)
+		ob_layout.space_end = info->space_end;
 	return error ?: ob_host_ram_extend(ob_host, ob_layout.ram, ob_memory_at_boot());
 }
 

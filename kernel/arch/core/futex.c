@@ -14,6 +14,9 @@ static int ob_futex_private(u32 __user *word, int op)
 #ifdef CONFIG_MMU
 	unsigned long address = (unsigned long)word;
 
+	/* All memory of a program has pages. */
+	if (current->thread.apart)
+		return op;
 	if (address >= ob_layout.client && address < ob_layout.client_end)
 		return op;
 #endif

@@ -31,6 +31,7 @@
 #include "dma.h"
 #include "machine.h"
 #include "memory.h"
+#include "program.h"
 
 /* How long an allocation waits for the grower, and what counts as recent growth, in jiffies. */
 #define OB_GROW_PATIENCE (10 * HZ)
@@ -256,10 +257,28 @@ static bool ob_wait_for_writing(void)
 	return false;
 }
 
+bool __real_out_of_memory(struct oom_control *control);
+
+/*
+ * Linux kills the program that has most memory. It panics if there is none, except for a user's
+ * request, which has the order -1: the last program may end meanwhile.
+ */
+static bool ob_kill_for_memory(const struct oom_control *control)
+{
+	struct oom_control request = {
+		.zonelist = control->zonelist,
+		.nodemask = control->nodemask,
+		.gfp_mask = control->gfp_mask,
+		.order = -1,
+	};
+
+	return __real_out_of_memory(&request);
+}
+
 /*
  * The allocation is tried again after true, and fails after false.
  *
- * Dodge out_of_memory: memory grows; where it cannot, there is no program to be killed.
+ * Dodge out_of_memory: memory grows; where it cannot, Linux may kill a program, if there is one.
  */
 bool __wrap_out_of_memory(struct oom_control *control);
 
@@ -278,6 +297,8 @@ bool __wrap_out_of_memory(struct oom_control *control)
 		schedule_timeout_uninterruptible(1);
 		return true;
 	}
+	if (!ob_can_grow() && ob_programs_exist())
+		return ob_kill_for_memory(control);
 	if (!ob_can_grow())
 		return !(control->gfp_mask & __GFP_FS) && ob_wait_for_writing();
 	ob_grow_request();

@@ -4,6 +4,7 @@
  *
  *  1. The kernel takes no new calls. Calls in progress end as by a fatal signal. Tasks whose
  *     threads are out in host code end as coroutines, with their files, namespaces and io_urings.
+ *     Then all programs are killed.
  *  2. The clients' mappings and files are closed, and everything is unmounted.
  *  3. Reboot notifiers run, unless a thread is stuck (see below): md marks its arrays clean.
  *     Drivers of PCI devices shut them down. Then no device may access RAM, and the interrupts of
@@ -28,6 +29,7 @@
 #include "gate.h"
 #include "halt.h"
 #include "machine.h"
+#include "program.h"
 #include "stop.h"
 #include "unmount.h"
 #include "vcpu.h"
@@ -60,6 +62,8 @@ static long ob_halt_call(void *argument)
 
 	ob_vcpus_cancel();
 	halt->stuck = ob_clients_end();
+	/* No client starts one any more. */
+	halt->stuck += ob_programs_end();
 	ob_files_close();
 	ob_unmount_memory();
 	ksys_sync();

@@ -182,6 +182,7 @@ const char *ob_host_connect(const struct ob_hypercalls *table, struct ob_host *h
 		.timer = ob_has(table, OB_GROUP_timer),
 		.ports = ob_has(table, OB_GROUP_ports),
 		.dma = ob_has(table, OB_GROUP_dma),
+		.spaces = ob_has(table, OB_GROUP_spaces),
 		.pci = ob_given(table, &ob_groups[OB_GROUP_pci]),
 		.pci_is_whole = ob_has(table, OB_GROUP_pci) &&
 				ob_has(table, OB_GROUP_interrupts) &&

@@ -10,6 +10,7 @@ struct ob_host_groups {
 	bool timer;
 	bool ports;
 	bool dma;
+	bool spaces;
 	bool pci;			/* possibly without some of its members */
 	bool pci_is_whole;		/* the host has all members of the groups that PCI needs */
 };

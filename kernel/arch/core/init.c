@@ -25,7 +25,9 @@ static int ob_load_init(struct linux_binprm *program)
 {
 	int error;
 
-	if (strcmp(program->filename, "/init"))
+	/* Not for programs, and not for the kernel's own helpers, which are coroutines, too. */
+	if (strcmp(program->filename, "/init") ||
+	    (current->thread.stack && !is_global_init(current)))
 		return -ENOEXEC;
 	error = begin_new_exec(program);
 	if (error)
@@ -59,7 +61,8 @@ static int __init ob_prepare_root(void)
 {
 	struct file *init;
 
-	register_binfmt(&ob_init_format);
+	/* First: whatever is in that file. */
+	insert_binfmt(&ob_init_format);
 	ob_size_root();
 	ob_mount("proc", "/proc");
 	ob_mount("sysfs", "/sys");

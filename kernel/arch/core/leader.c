@@ -43,6 +43,8 @@ static void ob_report_ready(void)
 /* A child of init that has init's mm. */
 int ob_leader_main(void *unused)
 {
+	/* The programs that clients start are waited for: not as init's children. */
+	struct k_sigaction children = { .sa.sa_handler = SIG_DFL };
 	sigset_t all;
 
 	ob_machine.leader = current;
@@ -50,7 +52,7 @@ int ob_leader_main(void *unused)
 	sigfillset(&all);
 	set_current_blocked(&all);
 	ob_signals_ignore();
-	kernel_sigaction(SIGCHLD, SIG_IGN);
+	do_sigaction(SIGCHLD, &children, NULL);
 	current->signal->flags |= SIGNAL_UNKILLABLE;
 	current->signal->oom_score_adj = OOM_SCORE_ADJ_MIN;
 #ifdef CONFIG_MMU

@@ -10,10 +10,6 @@
 #include <linux/irqflags.h>
 #include <asm/spin.h>
 
-struct ob_lock {
-	u32 locked;
-};
-
 /* Returns the flags for ob_unlock_raw(). */
 static inline unsigned long ob_lock_raw(struct ob_lock *lock)
 {

@@ -8,6 +8,7 @@
  *   client             by the page fault handler: readable when   the same
  *                      the entry is young, writable when it is
  *                      also dirty, which keeps Linux's bits right
+ *   spaces             space_map.c                                the same
  *
  * When the host has no room for another mapping, a whole window is dropped. Pages that the tables
  * still have come back by faults.
@@ -64,7 +65,7 @@ static u32 ob_kernel_protection(pte_t entry)
 	       (pte_val(entry) & _PAGE_EXECUTE ? OB_PROTECTION_EXECUTE : 0);
 }
 
-static u64 ob_entry_physical(pte_t entry)
+u64 ob_entry_physical(pte_t entry)
 {
 	return (pte_val(entry) & PAGE_MASK) - OB_PHYS_OFFSET;
 }
@@ -262,7 +263,7 @@ bool ob_kernel_fill(const struct ob_fault *fault)
 	return filled;
 }
 
-static u32 ob_client_protection(pte_t entry)
+u32 ob_user_protection(pte_t entry)
 {
 	return OB_PROTECTION_READ |
 	       (pte_write(entry) && pte_dirty(entry) ? OB_PROTECTION_WRITE : 0) |
@@ -275,10 +276,17 @@ static bool ob_client_visible(unsigned long address, pte_t entry)
 	       address >= ob_layout.client && address < ob_layout.client_end;
 }
 
-/* A driver may have mapped device memory for a client, which the window cannot show. */
+/* A driver may have mapped device memory for user code, which no host mapping of RAM can show. */
 static bool ob_is_device_memory(pte_t entry)
 {
 	return pte_val(entry) >= OB_IOMEM_BASE;
+}
+
+/* Whether user code could access the page so, without another fault. */
+bool ob_is_user_visible(pte_t entry, bool write)
+{
+	return pte_val(entry) & _PAGE_PRESENT && pte_young(entry) && !ob_is_device_memory(entry) &&
+	       (!write || (pte_write(entry) && pte_dirty(entry)));
 }
 
 /*
@@ -293,21 +301,23 @@ static int ob_client_show(unsigned long address, pte_t *p, unsigned int count)
 	for (; count && !error; count--, address += PAGE_SIZE, p++)
 		if (ob_client_visible(address, *p))
 			error = ob_is_device_memory(*p) ? -EFAULT :
-				ob_run_add(&run, address, *p, ob_client_protection(*p));
+				ob_run_add(&run, address, *p, ob_user_protection(*p));
 	error = error ?: ob_run_map(&run);
 	if (error && error != -EFAULT)
 		ob_host_unmap(ob_host, ob_layout.client, ob_layout.client_end - ob_layout.client);
 	return error;
 }
 
-/* Shows client pages whose entries were just set; called with the page-table lock held. */
+/* Shows pages of user code whose entries were just set; called with the page-table lock held. */
 void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 		   pte_t *p, unsigned int count)
 {
 	unsigned long flags;
 
-	if (vma->vm_mm->context.space != &ob_local_space)
+	if (vma->vm_mm->context.space != &ob_local_space) {
+		ob_space_show(vma->vm_mm, address, p, count);
 		return;
+	}
 	flags = ob_lock_raw(&ob_mirror_lock);
 	if (!ob_client_show(address, p, count)) {
 		current->thread.shown = address;
@@ -317,11 +327,15 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 }
 EXPORT_SYMBOL(ob_client_map);
 
-static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock)
+/*
+ * Returns the entry of a page of user code, whose table is locked then; or NULL. The caller has
+ * locked the mm, or has interrupts off.
+ */
+pte_t *ob_user_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock)
 {
-	p4d_t *p4d = p4d_offset(pgd_offset(mm, address), address);
-	pud_t *pud = p4d_none(*p4d) ? NULL : pud_offset(p4d, address);
-	pmd_t *pmd = !pud || pud_none(*pud) ? NULL : pmd_offset(pud, address);
+	p4d_t p4d = READ_ONCE(*p4d_offset(pgd_offset(mm, address), address));
+	pud_t pud = p4d_none(p4d) ? __pud(0) : READ_ONCE(p4d_pgtable(p4d)[pud_index(address)]);
+	pmd_t *pmd = pud_none(pud) ? NULL : pud_pgtable(pud) + pmd_index(address);
 
 	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
 }
@@ -330,7 +344,7 @@ static pte_t *ob_client_entry_lock(struct mm_struct *mm, unsigned long address, 
 bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address)
 {
 	spinlock_t *lock;
-	pte_t *p = ob_client_entry_lock(mm, address, &lock);
+	pte_t *p = ob_user_entry_lock(mm, address, &lock);
 	bool untouched = !p || pte_none(*p);
 
 	if (p)
@@ -358,7 +372,7 @@ int ob_client_refill(struct mm_struct *mm, unsigned long address)
 
 	if (address >= current->thread.shown && address < current->thread.shown_end)
 		return 0;
-	p = ob_client_entry_lock(mm, address, &lock);
+	p = ob_user_entry_lock(mm, address, &lock);
 	if (!p)
 		return 0;
 	flags = ob_lock_raw(&ob_mirror_lock);
@@ -374,9 +388,13 @@ void ob_client_unmap(struct mm_struct *mm, unsigned long start, unsigned long en
 {
 	unsigned long flags;
 
+	if (mm->context.space != &ob_local_space) {
+		ob_space_hide(mm, start, end);
+		return;
+	}
 	start = max(start, ob_layout.client);
 	end = min(end, ob_layout.client_end);
-	if (mm->context.space != &ob_local_space || start >= end)
+	if (start >= end)
 		return;
 	flags = ob_lock_raw(&ob_mirror_lock);
 	ob_host_unmap(ob_host, start, end - start);
@@ -388,8 +406,8 @@ EXPORT_SYMBOL(ob_client_unmap);
  * A fixed address must be in the client window; a mere hint elsewhere is ignored. A host that
  * cannot map has no window.
  */
-unsigned long arch_get_unmapped_area(struct file *file, unsigned long address, unsigned long length,
-				     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
+unsigned long ob_client_area(struct file *file, unsigned long address, unsigned long length,
+			     unsigned long offset, unsigned long flags, vm_flags_t vm_flags)
 {
 	bool outside = address < ob_layout.client ||
 		       length > ob_layout.client_end - ob_layout.client ||

@@ -16,8 +16,10 @@
 #include <linux/uaccess.h>
 #include <asm/host.h>
 #include <asm/stacktrace.h>
+#include <outboard/hypercall_spaces.h>
 #include "machine.h"
 #include "panic.h"
+#include "vcpu.h"
 
 #define OB_FRAMES_MAX 64
 
@@ -47,7 +49,7 @@ noinline void arch_stack_walk(stack_trace_consume_fn consume, void *cookie,
 	else if (!task || task == current)
 		frame = (unsigned long)__builtin_frame_address(0);
 	else
-		frame = task->thread.regs.bp;
+		frame = task->thread.frame;
 	ob_walk_frames(frame, consume, cookie);
 }
 
@@ -98,10 +100,22 @@ void ob_panic_check(void)
 		ob_host_wait(ob_host, &never, never, OB_FOREVER);
 }
 
+/* User code stands still, too. */
+static void ob_leave_spaces(void)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
+		if (READ_ONCE(ob_vcpus[cpu].in_space))
+			ob_host_space_interrupt(ob_host, cpu);
+}
+
 /* Ends the kernel without Linux's panic(). The calling thread may have no task. */
 void __noreturn ob_panic_host(const char *text)
 {
 	WRITE_ONCE(ob_machine.panicking, OB_PANIC_REPORTED);
+	virt_mb();
+	ob_leave_spaces();
 	ob_host_panic(ob_host, text);
 }
 

@@ -16,6 +16,7 @@
 #include "adopt.h"
 #include "gate.h"
 #include "init.h"
+#include "program.h"
 
 static long ob_new_call(void *unused)
 {
@@ -103,4 +104,12 @@ static long ob_exec_call(void *argument)
 int ob_kernel_process_exec(const char *name)
 {
 	return ob_call(ob_exec_call, (void *)name);
+}
+
+int ob_kernel_program_start(const char *path, const char *const *arguments,
+			    const char *const *environment)
+{
+	struct ob_program_call call = { path, arguments, environment };
+
+	return ob_call(ob_program_start, &call);
 }

@@ -4,7 +4,8 @@
  *
  *   the vCPU's timer            while no thread watches the idle vCPU; else only if that is late
  *   interrupts of a parked one  and evictions: parked.c
- *   a holder that takes none    sends it a signal, when bits have been pending for two ticks (V6)
+ *   a holder that takes none    sends it a signal, when bits have been pending for two ticks (V6);
+ *                               if it is in user code, has the host end the entry once more
  *   a lent thread that is late  calls the carrier: idle.c
  *   the carrier                 makes it, where the start must not wait for that
  *   a start from a snapshot     has the host do the rest (ob_host_snapshot_finish()), once, at
@@ -19,6 +20,7 @@
 #include <linux/timekeeping.h>
 #include <asm/host.h>
 #include <outboard/hypercall_snapshot.h>
+#include <outboard/hypercall_spaces.h>
 #include "carrier.h"
 #include "coroutine.h"
 #include "delay.h"
@@ -93,7 +95,9 @@ static u64 ob_watch_holder(struct ob_vcpu *vcpu, u64 now)
 		service->polls_seen = polls;
 		service->pending_since = now;
 	} else if (now - service->pending_since >= OB_PENDING_OLD) {
-		if (holder)
+		if (READ_ONCE(vcpu->in_space))
+			ob_host_space_interrupt(ob_host, vcpu->id);
+		else if (holder)
 			ob_host_thread_interrupt(ob_host, holder);
 		service->pending_since = now;
 	}

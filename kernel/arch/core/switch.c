@@ -47,6 +47,7 @@
 #include "machine.h"
 #include "runqueue.h"
 #include "service.h"
+#include "space_vector.h"
 #include "switch.h"
 #include "vcpu.h"
 #include "work.h"
@@ -273,7 +274,9 @@ struct task_struct *__switch_to(struct task_struct *prev, struct task_struct *ne
 	if (unlikely(READ_ONCE(next->thread.away) == OB_AWAY_OUT && !next->thread.stack))
 		ob_work_begin(next);
 	vcpu->switched_from = prev;
-	prev->thread.regs.bp = (unsigned long)__builtin_frame_address(0);
+	if (unlikely(prev->thread.vectors_newer))
+		ob_vectors_fetch(prev);
+	prev->thread.frame = (unsigned long)__builtin_frame_address(0);
 	next->thread.vcpu = vcpu;
 	if (prev->thread.stack)
 		ob_switch_coroutine(vcpu, prev, next);

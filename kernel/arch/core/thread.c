@@ -10,7 +10,10 @@
 #include "gate.h"
 #include "idle.h"
 #include "init.h"
+#include "program.h"
 #include "smp.h"
+#include "space_run.h"
+#include "space_vector.h"
 #include "switch.h"
 #include "thread.h"
 #include "vcpu.h"
@@ -23,6 +26,9 @@ static void ob_coroutine_main(void)
 	ob_switch_tail();
 	task = current;
 	task->thread.function(task->thread.argument);
+	/* It has executed its program. */
+	if (task->thread.program)
+		ob_program_run();
 	/* Only init comes back: it has executed /init, and Linux takes it to be in user mode. */
 	if (is_global_init(task))
 		ob_init_main();
@@ -32,8 +38,11 @@ static void ob_coroutine_main(void)
 int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 {
 	struct thread_struct *thread = &task->thread;
+	int error;
 
 	memset(thread, 0, sizeof(*thread));
+	/* Until the new task has an mm of its own. */
+	thread->apart = current->thread.apart;
 	if (args->fn == ob_client_main) {
 		if (args->fn_arg)
 			ob_adoption_begin(task, args->fn_arg);
@@ -42,11 +51,19 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 		return 0;
 	}
 	/* The client's host thread cannot be copied. */
-	if (!args->fn && !args->idle)
+	if (!args->fn && !args->idle && !current->thread.program)
 		return -EOPNOTSUPP;
 	thread->stack = ob_stack_alloc();
 	if (!thread->stack)
 		return -EAGAIN;
+	error = ob_program_thread(thread, args);
+	if (error) {
+		ob_stack_free(thread->stack);
+		ob_vectors_free(thread);
+		return error;
+	}
+	if (thread->coroutine)
+		return 0;
 	thread->function = args->fn;
 	thread->argument = args->fn_arg;
 	thread->coroutine = ob_coroutine_prepare(thread->stack,
@@ -58,6 +75,7 @@ int copy_thread(struct task_struct *task, const struct kernel_clone_args *args)
 /* A clone that failed half-way has a stack on which no thread ran. */
 static void ob_clone_failed(struct task_struct *task)
 {
+	ob_vectors_free(&task->thread);
 	if (task->thread.stack)
 		ob_stack_free(task->thread.stack);
 }
@@ -69,6 +87,7 @@ void exit_thread(struct task_struct *task)
 		ob_clone_failed(task);
 		return;
 	}
+	ob_vectors_free(&task->thread);
 	if (task->thread.client && !task->thread.stack)
 		ob_transit_begin_exit();
 	if (ob_is_of_process(task))

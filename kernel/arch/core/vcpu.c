@@ -3,6 +3,8 @@
 #include <linux/cpumask.h>
 #include <linux/sched.h>
 #include <linux/smp.h>
+#include <asm/host.h>
+#include <outboard/hypercall_spaces.h>
 #include "baton.h"
 #include "delay.h"
 #include "idle.h"
@@ -85,6 +87,10 @@ static u32 *ob_notify(struct ob_vcpu *vcpu)
 	if (READ_ONCE(vcpu->watcher_baton)) {
 		ob_delay_point();
 		return ob_idle_end(vcpu);
+	}
+	if (READ_ONCE(vcpu->in_space)) {
+		ob_host_space_interrupt(ob_host, vcpu->id);
+		return NULL;
 	}
 	state = READ_ONCE(vcpu->state);
 	ob_delay_point();

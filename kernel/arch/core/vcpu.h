@@ -8,7 +8,8 @@
  *   name        state          what it means
  *   OFFLINE     0              the vCPU has not started
  *   HELD        HELD           a thread runs kernel code; or the vCPU idles, and idle.c says which
- *                              thread watches it; or a baton was passed, and the thread comes
+ *                              thread watches it; or a baton was passed, and the thread comes; or
+ *                              the thread is in a program's user code, and `in_space` is set
  *   PARKED      W              the task's thread is out in host code
  *   MOVED       W | MOVED      the same, but the thread has to bind itself to the vCPU first
  *   ARRIVING    W | ARRIVING   the task is in the kernel; its thread gets its baton, and comes
@@ -38,6 +39,7 @@
  *   idles                  kicks the lent thread that watches it, or passes the carrier's baton:
  *                          ob_idle_end()
  *   KICKED (idle.c)        nothing: the lent thread or the carrier comes
+ *   has `in_space` set     has the host end the entry: space_run.c
  *   parked, or INTERRUPT   notifies the service thread
  *   else HELD              nothing: the holder looks at its poll points
  *
@@ -137,9 +139,11 @@ struct ob_vcpu {
 	u32 polls;			/* how often interrupts were taken */
 	bool kicked_while_awake;	/* the thread of `kicked_baton` was awake */
 	u32 kicks;			/* how often a lent thread was kicked */
+	u32 in_space;			/* the holder is in user code, or about to: space_run.c */
 	u64 bound_thread;		/* number of the thread that was bound last; 0: none */
 	struct task_struct *switched_from;	/* by the last switch: for schedule_tail() */
 	struct task_struct *wake_list;	/* of evicted tasks: evict.c */
+	struct task_struct *vectors_of;	/* whose registers the host has: space_vector.c */
 	u32 *deferred_wake;		/* the holder owes a wake-up on this word: ob_send() */
 	atomic_t requests;		/* of disks, submitted here and not complete */
 	u64 devices[OB_INTERRUPTS / 64];	/* interrupts raised and not handled yet: irq.c */

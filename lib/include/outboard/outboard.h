@@ -233,6 +233,17 @@ int ob_process_exec(const char *name);
  */
 int ob_process_leave(void);
 
+/*
+ * Starts a program: an unmodified x86-64 binary or script of the kernel's tree, as a process of the
+ * kernel with memory of its own. It is a child of the caller's process there: wait for it with
+ * ob_sys_wait4. It gets the caller's descriptors 0 to 2, root, working directory and credentials,
+ * and a session of its own. `arguments` begins with the program's name; both lists end with NULL,
+ * and NULL is an empty list. Returns the number of its process once the program is loaded; or
+ * -ENOSYS (this host cannot run programs), -ENOEXEC (no program of this machine), -E2BIG (2 MB of
+ * strings), -EFAULT, or Linux's error. A halt kills programs.
+ */
+int ob_spawn(const char *path, const char *const arguments[], const char *const environment[]);
+
 #define OB_DISK_READ_ONLY 1u	/* the bytes of the file never change */
 #define OB_DISK_NO_LOCK 2u	/* do not lock the file against a second user, such as QEMU */
 
@@ -412,6 +423,8 @@ int ob_process_clone_on(struct ob_instance *instance, unsigned long flags, int *
 int ob_process_claim_on(struct ob_instance *instance, int number);
 int ob_process_exec_on(struct ob_instance *instance, const char *name);
 int ob_process_leave_on(struct ob_instance *instance);
+int ob_spawn_on(struct ob_instance *instance, const char *path, const char *const arguments[],
+		const char *const environment[]);
 int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
 		   char name[32]);
 int ob_disk_remove_on(struct ob_instance *instance, int disk);

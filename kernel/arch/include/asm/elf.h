@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Modules are ELF objects of the host's machine; programs are not loaded. */
+/* Modules and programs are ELF objects of the host's machine. */
 #ifndef _ASM_OUTBOARD_ELF_H
 #define _ASM_OUTBOARD_ELF_H
 
@@ -10,11 +10,26 @@
 #define ELF_DATA ELFDATA2LSB
 #define elf_check_arch(header) ((header)->e_machine == EM_X86_64)
 #define ELF_EXEC_PAGESIZE PAGE_SIZE
-#define ELF_ET_DYN_BASE 0
-#define ELF_HWCAP 0
-#define ELF_PLATFORM NULL
+#define ELF_ET_DYN_BASE (TASK_SIZE / 3 * 2)
+#define ELF_HWCAP ob_elf_hwcap()
+#define ELF_PLATFORM "x86_64"
 #define CORE_DUMP_USE_REGSET
-#define SET_PERSONALITY(header) set_personality(PER_LINUX)
+#define SET_PERSONALITY(header) set_personality(PER_LINUX | (current->personality & ~PER_MASK))
+
+/* A signal frame has the processor's vector registers. */
+#define ARCH_DLINFO NEW_AUX_ENT(AT_MINSIGSTKSZ, ob_signal_frame_size())
+
+#ifndef __ASSEMBLY__
+unsigned long ob_elf_hwcap(void);		/* core/space_task.c */
+unsigned long ob_signal_frame_size(void);	/* core/space_signal.c */
+
+/* Only a task that was made for a program can run one. */
+struct arch_elf_state { };
+#define INIT_ARCH_ELF_STATE { }
+#define arch_elf_pt_proc(header, segment, file, is_interpreter, state) (0)
+#define arch_check_elf(header, has_interpreter, interpreter, state) \
+	(current->thread.program ? 0 : -ENOEXEC)
+#endif
 
 typedef unsigned long elf_greg_t;
 #define ELF_NGREG 16

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Futex words are in client memory: atomic operations that may fault. */
+/*
+ * Futex words are in user memory. A client's are accessed in place, by atomic operations that may
+ * fault; a program's in RAM, where its own code changes them, too.
+ */
 #ifndef _ASM_OUTBOARD_FUTEX_H
 #define _ASM_OUTBOARD_FUTEX_H
 
@@ -8,11 +11,15 @@
 #include <asm/errno.h>
 #include <asm/extable.h>
 
+int ob_program_cmpxchg(u32 *seen, unsigned long address, u32 old, u32 new);
+
 static inline int futex_atomic_cmpxchg_inatomic(u32 *seen, u32 __user *word,
 						u32 old, u32 new)
 {
 	int error = 0;
 
+	if (ob_is_apart())
+		return ob_program_cmpxchg(seen, (unsigned long)word, old, new);
 	asm volatile("1:	lock; cmpxchgl %[new], %[word]\n"
 		     "2:\n"
 		     ".pushsection .fixup, \"ax\"\n"
@@ -52,7 +59,7 @@ static inline int arch_futex_atomic_op_inuser(int op, u32 argument, int *result,
 
 	if (op > FUTEX_OP_XOR)
 		return -ENOSYS;
-	error = ob_load(&value, (const void __force *)word, sizeof(value));
+	error = __get_user(value, word);
 	while (!error) {
 		error = futex_atomic_cmpxchg_inatomic(&seen, word, value,
 						      ob_futex_result(op, value, argument));

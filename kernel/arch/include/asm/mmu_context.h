@@ -3,19 +3,50 @@
 #define _ASM_OUTBOARD_MMU_CONTEXT_H
 
 #include <linux/mm_types.h>
-#include <asm-generic/mm_hooks.h>
+#include <linux/sched.h>
 
+#ifdef CONFIG_MMU
+/* core/space_map.c */
+void ob_space_forked(struct mm_struct *mm);
+void ob_space_end(struct mm_struct *mm);
+
+/* fork() is about to flush all of `old`, only because private pages are not writable any more. */
+static inline int arch_dup_mmap(struct mm_struct *old, struct mm_struct *mm)
+{
+	ob_space_forked(old);
+	return 0;
+}
+
+/* No task has the mm any more. */
+static inline void arch_exit_mmap(struct mm_struct *mm)
+{
+	ob_space_end(mm);
+}
+
+static inline bool arch_vma_access_permitted(struct vm_area_struct *vma, bool write, bool execute,
+					     bool foreign)
+{
+	return true;
+}
+#else
+#include <asm-generic/mm_hooks.h>
+#endif
+
+/* `task`: that which executes a program, or the copy that fork() makes. */
 #define init_new_context init_new_context
 static inline int init_new_context(struct task_struct *task, struct mm_struct *mm)
 {
 	mm->context.space = NULL;
+	mm->context.own = (struct ob_space) {};
+	mm->context.program = task->thread.program;
 	return 0;
 }
 
-/* There is one address space, the host's: nothing is switched. */
+/* A space is named when it is entered. The task only notes how it reaches user memory. */
 static inline void switch_mm(struct mm_struct *prev, struct mm_struct *next,
 			     struct task_struct *task)
 {
+	task->thread.apart = next->context.program;
 }
 
 #include <asm-generic/mmu_context.h>

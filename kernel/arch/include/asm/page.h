@@ -29,6 +29,7 @@ struct ob_layout {
 	unsigned long modules, modules_end;
 	unsigned long client, client_end;
 	unsigned long stacks, stacks_end;
+	unsigned long space_end;	/* of the addresses of a program; 0: there are none */
 };
 extern struct ob_layout ob_layout;
 
@@ -38,6 +39,9 @@ extern struct ob_layout ob_layout;
 #define copy_page(to, from) memcpy((to), (from), PAGE_SIZE)
 #define clear_user_page(page, vaddr, pg) clear_page(page)
 #define copy_user_page(to, from, vaddr, pg) copy_page(to, from)
+
+/* The data of a program are not executable, unless it asks for that. */
+#define VM_DATA_DEFAULT_FLAGS VM_DATA_FLAGS_TSK_EXEC
 
 typedef struct { unsigned long pte; } pte_t;
 typedef struct { unsigned long pmd; } pmd_t;

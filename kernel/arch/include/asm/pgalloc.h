@@ -37,22 +37,36 @@ static inline void pgd_free(struct mm_struct *mm, pgd_t *pgd)
 	free_page((unsigned long)pgd);
 }
 
+/*
+ * core/space_access.c walks these tables with interrupts off and without the lock of the mm. So
+ * they are freed later, and the lock in the descriptor of a table of pages with them.
+ */
+#define OB_TABLE_OF_PAGES 1UL
+
 #define __pte_free_tlb(tlb, table, address)					\
-do {										\
-	pagetable_pte_dtor(page_ptdesc(table));					\
-	tlb_remove_page_ptdesc((tlb), page_ptdesc(table));			\
-} while (0)
+	tlb_remove_table((tlb), (void *)((unsigned long)(table) | OB_TABLE_OF_PAGES))
 
 #define __pmd_free_tlb(tlb, table, address)					\
 do {										\
 	pagetable_pmd_dtor(virt_to_ptdesc(table));				\
-	tlb_remove_page_ptdesc((tlb), virt_to_ptdesc(table));			\
+	tlb_remove_table((tlb), virt_to_page(table));				\
 } while (0)
 
 #define __pud_free_tlb(tlb, table, address)					\
 do {										\
 	pagetable_pud_dtor(virt_to_ptdesc(table));				\
-	tlb_remove_page_ptdesc((tlb), virt_to_ptdesc(table));			\
+	tlb_remove_table((tlb), virt_to_page(table));				\
 } while (0)
+
+static inline void __tlb_remove_table(void *table)
+{
+	unsigned long address = (unsigned long)table & ~OB_TABLE_OF_PAGES;
+	struct ptdesc *descriptor = page_ptdesc((struct page *)address);
+
+	if ((unsigned long)table & OB_TABLE_OF_PAGES)
+		pagetable_pte_dtor(descriptor);
+	pagetable_free(descriptor);
+}
+#define __tlb_remove_table __tlb_remove_table
 #endif
 #endif

@@ -82,8 +82,12 @@
 #define MODULES_VADDR (ob_layout.modules)
 #define MODULES_END (ob_layout.modules_end)
 
-/* Clients get addresses in their window only, whatever they ask for. */
+/*
+ * Clients get addresses in their window only, whatever they ask for. Programs may ask for the low
+ * ones.
+ */
 #define HAVE_ARCH_UNMAPPED_AREA
+#define HAVE_ARCH_UNMAPPED_AREA_TOPDOWN
 
 #ifndef __ASSEMBLY__
 extern pgd_t swapper_pg_dir[PTRS_PER_PGD];

@@ -8,12 +8,20 @@
 
 struct ob_adoption;
 
+/* An exception of a program's code. */
+struct ob_trap {
+	unsigned long vector, error_code, address;
+};
+
 /*
- * A task is either a coroutine (kernel threads, idle tasks, init) or bound to one host thread (V1):
- * core/thread.c.
+ * A task is a coroutine (kernel threads, idle tasks, init), or bound to one host thread, or a
+ * coroutine with a user side: a program (V1). core/thread.c
  */
 struct thread_struct {
 	struct ob_vcpu *vcpu;		/* on which it was switched to last */
+	bool apart;			/* user memory is reached by the page tables: asm/uaccess.h */
+	bool program;			/* it runs a program, or is about to: core/space_run.c */
+	bool vectors_newer;		/* the host has newer ones: core/space_vector.c */
 	void *coroutine;		/* saved stack pointer, NULL for a host-bound task */
 	void *stack;			/* of the coroutine */
 	int (*function)(void *);	/* of a new coroutine */
@@ -32,42 +40,60 @@ struct thread_struct {
 	struct task_struct *wake_next;	/* in that list */
 	struct blk_plug *plug;		/* of an evicted task, which sleeps without: core/evict.c */
 	u64 host_thread;		/* ob_host_thread_self() of a host-bound task's thread */
-	unsigned long shown, shown_end;	/* client pages that its fault has shown: mmu.c */
-	struct pt_regs regs;
+	unsigned long shown, shown_end;	/* user pages that its fault has shown: core/mmu.c */
+	unsigned long frame;		/* the kernel's frame pointer when it was switched from */
+	void *vectors;			/* a program's vector registers: core/space_vector.c */
+	struct ob_vcpu *vectors_on;	/* the vCPU that has them, too; NULL: none */
+	struct ob_trap trap;		/* a program's last one */
+	struct pt_regs regs;		/* of a program */
 };
 
 #define INIT_THREAD { }
 
-/* Client memory is all of the host's. The kernel maps memory for clients in the window. */
-#define TASK_SIZE ((1UL << 47) - PAGE_SIZE)
+/*
+ * A client's memory is all of the host's, and the kernel maps memory for clients in the window. A
+ * program has the addresses of its space.
+ */
+#define TASK_SIZE_MAX ((1UL << 47) - PAGE_SIZE)
 #ifdef CONFIG_MMU
-#define TASK_UNMAPPED_BASE (ob_layout.client)
+#define TASK_SIZE (current->thread.apart ? ob_layout.space_end : TASK_SIZE_MAX)
+#define TASK_UNMAPPED_BASE \
+	(current->thread.apart ? PAGE_ALIGN(ob_layout.space_end / 3) : ob_layout.client)
 /* On a host that cannot map, init's stack is only in the page tables. */
-#define STACK_TOP (ob_layout.client_end ?: TASK_SIZE)
-/* The host shows the window of one process only: others get no mapping (ENOMEM). */
-#define arch_get_mmap_end(address, length, flags) \
-	(current->mm->context.space ? ob_layout.client_end - (16UL << 20) : mmap_min_addr)
+#define STACK_TOP_MAX \
+	(current->thread.program ? ob_layout.space_end : ob_layout.client_end ?: TASK_SIZE_MAX)
+#define STACK_TOP STACK_TOP_MAX
+#define arch_get_mmap_end(address, length, flags) ob_mmap_end()
 #define arch_get_mmap_base(address, base) (base)
+#define HAVE_ARCH_PICK_MMAP_LAYOUT
+#ifndef __ASSEMBLY__
+unsigned long ob_mmap_end(void);	/* core/space_layout.c */
+#endif
 #else
+#define TASK_SIZE TASK_SIZE_MAX
 #define TASK_UNMAPPED_BASE 0
 #define STACK_TOP TASK_SIZE
-#endif
 #define STACK_TOP_MAX STACK_TOP
+#endif
 
 void ob_cpu_relax(void);
 #define cpu_relax() ob_cpu_relax()
 
-#define KSTK_EIP(task) (0UL)
-#define KSTK_ESP(task) (0UL)
+#define KSTK_EIP(task) ((task)->thread.regs.ip)
+#define KSTK_ESP(task) ((task)->thread.regs.sp)
 #define task_pt_regs(task) (&(task)->thread.regs)
 
 unsigned long __get_wchan(struct task_struct *task);
 
+#ifdef CONFIG_MMU
+/* core/space_task.c */
+void flush_thread(void);
+void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp);
+#else
 static inline void flush_thread(void)
 {
 }
-
-#define start_thread(regs, ip, sp) do { } while (0)
+#endif
 
 static inline void prefetch(const void *address)
 {

@@ -5,14 +5,17 @@
 #include <uapi/asm/ptrace.h>
 
 #ifndef __ASSEMBLY__
+/*
+ * The registers of a program. It begins as struct ob_space_registers does (core/space_run.c). Of
+ * other interrupted code only ip, bp and `user` are set.
+ */
 struct pt_regs {
-	unsigned long ip;
-	unsigned long sp;
-	unsigned long bp;
-	unsigned long number;		/* of the system call */
-	unsigned long arguments[6];
-	long result;
-	unsigned long user;		/* interrupted while the client was out in host code */
+	unsigned long ax, bx, cx, dx, si, di, bp, sp;
+	unsigned long r8, r9, r10, r11, r12, r13, r14, r15;
+	unsigned long ip, flags;
+	unsigned long fs_base, gs_base;
+	long orig_ax;			/* number of the system call; -1: in none */
+	unsigned long user;		/* user code was interrupted, or a client that is out */
 };
 
 #define user_mode(regs) ((regs)->user)
@@ -22,7 +25,7 @@ struct pt_regs {
 #define user_stack_pointer(regs) ((regs)->sp)
 #define kernel_stack_pointer(regs) ((regs)->sp)
 #define frame_pointer(regs) ((regs)->bp)
-#define regs_return_value(regs) ((regs)->result)
+#define regs_return_value(regs) ((regs)->ax)
 #define arch_has_single_step() (0)
 #define current_pt_regs() (&current->thread.regs)
 #endif

@@ -9,6 +9,11 @@
 #include <linux/compiler.h>
 #include <linux/types.h>
 
+/* Our own lock: core/lock.h */
+struct ob_lock {
+	u32 locked;
+};
+
 void ob_spin_wait(u32 *locked);
 
 static __always_inline int ob_spin_try(u32 *locked)

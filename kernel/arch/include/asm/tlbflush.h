@@ -17,7 +17,7 @@ static inline void flush_tlb_all(void)
 
 static inline void flush_tlb_mm(struct mm_struct *mm)
 {
-	ob_client_unmap(mm, ob_layout.client, ob_layout.client_end);
+	ob_client_unmap(mm, 0, TASK_SIZE_MAX);
 }
 
 #define flush_tlb_range(vma, start, end) ob_client_unmap((vma)->vm_mm, start, end)

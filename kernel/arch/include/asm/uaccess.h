@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Access to client memory. Clients share our address space, so an access is a
- * plain one; a bad pointer makes the host report a fault, and the exception
- * table then turns it into -EFAULT (V10).
+ * Access to user memory. Clients share our address space, so an access is a plain one; a bad
+ * pointer makes the host report a fault, and the exception table then turns it into -EFAULT (V10).
+ * A program has an address space of its own: its memory is reached by the page tables (V16).
  */
 #ifndef _ASM_OUTBOARD_UACCESS_H
 #define _ASM_OUTBOARD_UACCESS_H
 
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <asm/extable.h>
 
@@ -92,9 +93,21 @@ static __always_inline int ob_store(void *to, const void *from, unsigned long si
 	(__builtin_constant_p(size) &&						\
 	 ((size) == 1 || (size) == 2 || (size) == 4 || (size) == 8))
 
+/* core/space_access.c. Both return the number of bytes that were not done. */
+unsigned long ob_program_read(void *to, unsigned long from, unsigned long size);
+unsigned long ob_program_write(unsigned long to, const void *from, unsigned long size);
+
+#ifdef CONFIG_MMU
+#define ob_is_apart() unlikely(current->thread.apart)
+#else
+#define ob_is_apart() false
+#endif
+
 static __always_inline unsigned long __must_check
 raw_copy_from_user(void *to, const void __user *from, unsigned long size)
 {
+	if (ob_is_apart())
+		return ob_program_read(to, (unsigned long)from, size);
 	if (OB_IS_WORD(size))
 		return ob_load(to, (const void __force *)from, size) ? size : 0;
 	return ob_copy(to, (const void __force *)from, size);
@@ -103,6 +116,8 @@ raw_copy_from_user(void *to, const void __user *from, unsigned long size)
 static __always_inline unsigned long __must_check
 raw_copy_to_user(void __user *to, const void *from, unsigned long size)
 {
+	if (ob_is_apart())
+		return ob_program_write((unsigned long)to, from, size);
 	if (OB_IS_WORD(size))
 		return ob_store((void __force *)to, from, size) ? size : 0;
 	return ob_copy((void __force *)to, from, size);
@@ -113,6 +128,8 @@ raw_copy_to_user(void __user *to, const void *from, unsigned long size)
 
 static inline unsigned long __must_check __clear_user(void __user *to, unsigned long size)
 {
+	if (ob_is_apart())
+		return ob_program_write((unsigned long)to, NULL, size);
 	return ob_zero((void __force *)to, size);
 }
 #define __clear_user __clear_user

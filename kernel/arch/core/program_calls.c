@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The system calls of programs: Linux's own, with x86-64's numbers. syscall_table.c has those of
+ * clients.
+ *
+ * A program that has all rights in the kernel must not get rights in the host process (V19). So
+ * there is no call that loads code into the kernel.
+ */
+#include <linux/capability.h>
+#include <linux/pid_namespace.h>
+#include <linux/printk.h>
+#include <linux/reboot.h>
+#include <linux/sched.h>
+#include <linux/syscalls.h>
+#include <asm/syscall.h>
+#include <asm/unistd.h>
+#include "component.h"
+#include "deferred.h"
+#include "program.h"
+#include "space_signal.h"
+#include "space_task.h"
+#include "time.h"
+
+/* Calls that only x86 itself implements. */
+#define sys_arch_prctl ob_program_arch_prctl
+#define sys_iopl sys_ni_syscall
+#define sys_ioperm sys_ni_syscall
+#define sys_map_shadow_stack sys_ni_syscall
+#define sys_modify_ldt sys_ni_syscall
+#define sys_rt_sigreturn ob_program_sigreturn
+#define sys_uretprobe sys_ni_syscall
+
+static long ob_program_refused(void)
+{
+	return -EPERM;
+}
+
+static bool ob_reboot_is_meant(int magic, int magic2)
+{
+	return magic == LINUX_REBOOT_MAGIC1 &&
+	       (magic2 == LINUX_REBOOT_MAGIC2 || magic2 == LINUX_REBOOT_MAGIC2A ||
+		magic2 == LINUX_REBOOT_MAGIC2B || magic2 == LINUX_REBOOT_MAGIC2C);
+}
+
+/*
+ * The kernel goes on, since the host's program decides when it halts: only programs end. In a
+ * namespace of processes Linux's own call does just that.
+ */
+static long ob_program_reboot(int magic, int magic2, unsigned int command, void __user *argument)
+{
+	if (task_active_pid_ns(current) != &init_pid_ns)
+		return sys_reboot(magic, magic2, command, argument);
+	if (!capable(CAP_SYS_BOOT))
+		return -EPERM;
+	if (!ob_reboot_is_meant(magic, magic2))
+		return -EINVAL;
+	switch (command) {
+	case LINUX_REBOOT_CMD_CAD_ON:
+	case LINUX_REBOOT_CMD_CAD_OFF:
+		return 0;
+	case LINUX_REBOOT_CMD_HALT:
+	case LINUX_REBOOT_CMD_POWER_OFF:
+	case LINUX_REBOOT_CMD_RESTART:
+	case LINUX_REBOOT_CMD_RESTART2:
+		pr_notice("%s (process %d) ends all programs\n", current->comm,
+			  task_pid_nr(current));
+		ob_programs_kill();
+		return 0;
+	}
+	return -EINVAL;
+}
+
+#define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
+#define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
+#define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
+
+const ob_syscall_function ob_program_call_table[__NR_syscalls] = {
+	[0 ... __NR_syscalls - 1] = (ob_syscall_function)sys_ni_syscall,
+#include <asm/syscall_table_64.h>
+	[__NR_clock_gettime] = (ob_syscall_function)ob_sys_clock_gettime,
+	[__NR_gettimeofday] = (ob_syscall_function)ob_sys_gettimeofday,
+	[__NR_reboot] = (ob_syscall_function)ob_program_reboot,
+	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
+	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
+	[__NR_time] = (ob_syscall_function)ob_sys_time,
+#ifdef CONFIG_MODULES
+	[__NR_delete_module] = (ob_syscall_function)ob_program_refused,
+	[__NR_finit_module] = (ob_syscall_function)ob_program_refused,
+	[__NR_init_module] = (ob_syscall_function)ob_program_refused,
+	[__NR_fsopen] = (ob_syscall_function)ob_sys_fsopen,
+	[__NR_mount] = (ob_syscall_function)ob_sys_mount,
+#endif
+};

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The spaces of programs, as caches of the page tables (V12).
+ *
+ *   when                                   what happens in the space
+ *   a fault has set entries                shows them: update_mmu_cache_range()
+ *   Linux flushes the TLB                  hides the range before the pages are given away (V17)
+ *   fork()                                 takes the right to write away, and hides nothing
+ *   the host has no room for a mapping     hides all, and shows the page once more
+ *   the last task has left the mm          ends the space
+ *
+ * A page is readable there when its entry is young, and writable when that is also dirty, which
+ * keeps Linux's bits right.
+ *
+ * The lock of a space makes a look at the entries and the host's call one step. Whoever clears an
+ * entry flushes afterwards. So a page that is shown by an old entry is hidden again.
+ */
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <asm/host.h>
+#include <asm/io.h>
+#include <asm/mmu_context.h>
+#include <outboard/hypercall_spaces.h>
+#include "lock.h"
+#include "mmu.h"
+#include "space.h"
+
+/* A run of neighbouring pages, shown by one call of the host. */
+struct ob_space_run {
+	u64 space;
+	unsigned long start, size;
+	u64 physical;
+	u32 protection;
+};
+
+static int ob_space_run_map(const struct ob_space_run *run)
+{
+	if (!run->size)
+		return 0;
+	return ob_host_space_map(ob_host, run->space, run->start, run->physical, run->size,
+				 run->protection);
+}
+
+static int ob_space_run_add(struct ob_space_run *run, unsigned long address, pte_t entry)
+{
+	u64 physical = ob_entry_physical(entry);
+	u32 protection = ob_user_protection(entry);
+	int error;
+
+	if (run->size && run->start + run->size == address &&
+	    run->physical + run->size == physical && run->protection == protection) {
+		run->size += PAGE_SIZE;
+		return 0;
+	}
+	error = ob_space_run_map(run);
+	*run = (struct ob_space_run) { run->space, address, PAGE_SIZE, physical, protection };
+	return error;
+}
+
+/* Under the lock of the space. */
+static int ob_space_show_once(u64 space, unsigned long address, pte_t *p, unsigned int count)
+{
+	struct ob_space_run run = { .space = space };
+	int error = 0;
+
+	for (; count && !error; count--, address += PAGE_SIZE, p++) {
+		pte_t entry = ptep_get(p);
+
+		if (ob_is_user_visible(entry, false))
+			error = ob_space_run_add(&run, address, entry);
+	}
+	return error ?: ob_space_run_map(&run);
+}
+
+/* Shows pages as their entries are. The caller holds the lock of their table. */
+void ob_space_show(struct mm_struct *mm, unsigned long address, pte_t *p, unsigned int count)
+{
+	struct ob_space *space = &mm->context.own;
+	unsigned long flags;
+
+	if (!READ_ONCE(space->number) || address >= ob_layout.space_end)
+		return;
+	flags = ob_lock_raw(&space->lock);
+	if (space->number && ob_space_show_once(space->number, address, p, count)) {
+		ob_host_space_unmap(ob_host, space->number, 0, ob_layout.space_end);
+		/* Else the program faults again. */
+		ob_space_show_once(space->number, address, p, count);
+	}
+	ob_unlock_raw(&space->lock, flags);
+}
+
+/* When this returns, no user code reaches the pages of that range (V17). */
+void ob_space_hide(struct mm_struct *mm, unsigned long start, unsigned long end)
+{
+	struct ob_space *space = &mm->context.own;
+	unsigned long flags;
+	bool all;
+
+	start = round_down(start, PAGE_SIZE);
+	end = end < ob_layout.space_end ? round_up(end, PAGE_SIZE) : ob_layout.space_end;
+	if (!READ_ONCE(space->number) || start >= end)
+		return;
+	all = !start && end == ob_layout.space_end;
+	flags = ob_lock_raw(&space->lock);
+	if (all && space->is_protected)
+		space->is_protected = false;
+	else if (space->number)
+		ob_host_space_unmap(ob_host, space->number, start, end - start);
+	ob_unlock_raw(&space->lock, flags);
+}
+
+/*
+ * fork() has taken the right to write from the entries, and flushes all of the mm now, which stays
+ * locked for writing. The flush finds that this is done.
+ */
+void ob_space_forked(struct mm_struct *mm)
+{
+	struct ob_space *space = &mm->context.own;
+	unsigned long flags;
+
+	if (!READ_ONCE(space->number))
+		return;
+	flags = ob_lock_raw(&space->lock);
+	space->is_protected = !ob_host_space_protect(ob_host, space->number, 0,
+						     ob_layout.space_end,
+						     OB_PROTECTION_READ | OB_PROTECTION_EXECUTE);
+	ob_unlock_raw(&space->lock, flags);
+}
+
+/* No task has the mm any more, and all its pages are about to be freed. */
+void ob_space_end(struct mm_struct *mm)
+{
+	struct ob_space *space = &mm->context.own;
+	unsigned long flags;
+	u64 number;
+
+	if (!READ_ONCE(space->number))
+		return;
+	flags = ob_lock_raw(&space->lock);
+	number = space->number;
+	WRITE_ONCE(space->number, 0);
+	ob_unlock_raw(&space->lock, flags);
+	ob_host_space_destroy(ob_host, number);
+}
+
+/* Makes sure that the mm of a program has a space. 0, or the host's error. */
+int ob_space_make(struct mm_struct *mm)
+{
+	struct ob_space *space = &mm->context.own;
+	u64 number;
+	int error;
+
+	if (likely(READ_ONCE(space->number)))
+		return 0;
+	error = ob_host_space_create(ob_host, &number);
+	if (error)
+		return error;
+	/* Another thread of the program may have been faster. */
+	if (cmpxchg(&space->number, 0, number))
+		ob_host_space_destroy(ob_host, number);
+	WRITE_ONCE(mm->context.space, space);
+	return 0;
+}

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+#ifndef _UAPI_ASM_OUTBOARD_AUXVEC_H
+#define _UAPI_ASM_OUTBOARD_AUXVEC_H
+
+#define AT_VECTOR_SIZE_ARCH 1		/* AT_MINSIGSTKSZ */
+#endif

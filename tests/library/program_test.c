@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs (ob_spawn): an ordinary binary runs inside of the kernel, and does there what it does on
+ * any Linux. program_test VCPUS PROGRAM [FILE ...]: the program is program_inside.c, FILE what it is
+ * linked with, each at the same path inside.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define INSIDE "/bin/inside"
+
+static void make_parents(const char *path)
+{
+	char copy[256];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		ob_sys_mkdir(copy, 0755);
+		*slash = '/';
+	}
+}
+
+static void copy_in(const char *from, const char *to)
+{
+	static char buffer[1 << 16];
+	int host = open(from, O_RDONLY | O_CLOEXEC), fd;
+	ssize_t size;
+
+	CHECK(host >= 0);
+	make_parents(to);
+	fd = (int)OK(ob_sys_open(to, O_CREAT | O_WRONLY | O_TRUNC, 0755));
+	while ((size = read(host, buffer, sizeof(buffer))) > 0)
+		CHECK_EQUAL(OK(ob_sys_write(fd, buffer, (size_t)size)), size);
+	CHECK_EQUAL(size, 0);
+	OK(ob_sys_close(fd));
+	close(host);
+}
+
+/* Descriptors 0 to 2 of this process in the kernel. Returns the end from which its output comes. */
+static int make_descriptors(void)
+{
+	int ends[2];
+
+	CHECK_EQUAL(OK(ob_sys_open("/dev/null", O_RDWR, 0)), 0);
+	OK(ob_sys_pipe2(ends, 0));
+	CHECK(ends[0] == 1 && ends[1] == 2);
+	OK(ob_sys_dup3(1, 10, O_CLOEXEC));
+	OK(ob_sys_dup2(2, 1));
+	return 10;
+}
+
+static int start(const char *name)
+{
+	const char *const arguments[] = { INSIDE, name, NULL };
+	const char *const environment[] = { "TMPDIR=/tmp", NULL };
+	int pid = ob_spawn(INSIDE, arguments, environment);
+
+	if (pid <= 0)
+		fprintf(stderr, "ob_spawn(%s): %s\n", name, strerror(-pid));
+	CHECK(pid > 0);
+	return pid;
+}
+
+static int wait_for(int pid)
+{
+	int status = -1;
+
+	CHECK_EQUAL(OK(ob_sys_wait4(pid, &status, 0, NULL)), pid);
+	return status;
+}
+
+static void show(int output)
+{
+	char text[4096];
+	long size;
+
+	OK(ob_sys_fcntl(output, F_SETFL, O_NONBLOCK));
+	while ((size = ob_sys_read(output, text, sizeof(text))) > 0)
+		fwrite(text, 1, (size_t)size, stderr);
+}
+
+static void run(const char *name, int output)
+{
+	int status = wait_for(start(name));
+
+	if (!status)
+		return;
+	show(output);
+	fprintf(stderr, "%s: status %x\n", name, (unsigned int)status);
+	_Exit(1);
+}
+
+static void check_errors(void)
+{
+	const char *const none[] = { NULL }, *const bad[] = { (const char *)8, NULL };
+	char *border = client_border();
+
+	CHECK_EQUAL(ob_spawn("/nowhere", none, none), -ENOENT);
+	CHECK_EQUAL(ob_spawn("/proc/version", none, none), -EACCES);
+	OK(ob_sys_close((int)OK(ob_sys_open("/bin/empty", O_CREAT | O_WRONLY, 0755))));
+	CHECK_EQUAL(ob_spawn("/bin/empty", none, none), -ENOEXEC);
+	CHECK_EQUAL(ob_spawn("/init", none, none), -ENOEXEC);
+	CHECK_EQUAL(ob_spawn(INSIDE, bad, none), -EFAULT);
+	CHECK_EQUAL(ob_spawn(INSIDE, none, (const char *const *)(border - 4)), -EFAULT);
+	CHECK_EQUAL(ob_spawn(NULL, none, none), -EINVAL);
+	/* They leave no child. */
+	CHECK(ob_sys_wait4(-1, NULL, 0, NULL) == -1 && errno == ECHILD);
+}
+
+static void check_ends(int output)
+{
+	char text[16];
+	int status, pid;
+
+	run("hello", output);
+	CHECK_EQUAL(OK(ob_sys_read(output, text, sizeof(text))), 6);
+	CHECK(!memcmp(text, "hello\n", 6));
+	CHECK_EQUAL(WEXITSTATUS(wait_for(start("fail"))), 7);
+	pid = start("endless");
+	CHECK_EQUAL(OK(ob_sys_wait4(pid, &status, WNOHANG, NULL)), 0);
+	OK(ob_sys_kill(pid, SIGKILL));
+	status = wait_for(pid);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const cases[] = {
+		"copy_on_write", "unmapping", "faults", "stopping", "signals", "threads", "execute",
+		"script",
+	};
+	int output;
+
+	CHECK(argc > 2);
+	client_boot((unsigned int)atoi(argv[1]));
+	for (int i = 2; i < argc; i++)
+		copy_in(argv[i], i == 2 ? INSIDE : argv[i]);
+	output = make_descriptors();
+	check_errors();
+	check_ends(output);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		run(cases[i], output);
+	/* A halt ends programs that compute. */
+	for (int i = 0; i < 3; i++)
+		start("endless");
+	CHECK_EQUAL(ob_halt(), 0);
+	return 0;
+}
