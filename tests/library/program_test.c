@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Programs (ob_spawn): an ordinary binary runs inside of the kernel, and does there what it does on
- * any Linux. program_test VCPUS PROGRAM [FILE ...]: the program is program_inside.c, FILE what it is
- * linked with, each at the same path inside.
+ * any Linux. program_test VCPUS PROGRAM [FILE ...]: the program is program_inside.c. FILEs are what
+ * it is linked with, each at the same path inside.
  */
 #define _GNU_SOURCE
 #include <errno.h>

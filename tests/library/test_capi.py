@@ -420,6 +420,22 @@ def test_processes(work, vcpus):
     run_library_program(work, "process_bounds_test", vcpus)
 
 
+# What a program may be linked with: nothing, or the host's C library.
+LINKS = {"static": ["-static"], "dynamic": []}
+
+
+def libraries_of(program):
+    """The interpreter and the libraries of a dynamic program."""
+    return re.findall(r"(/\S+) \(0x", run("ldd", program))
+
+
+@pytest.mark.parametrize("vcpus, link", [("1", "dynamic"), ("2", "static"), ("4", "static")])
+def test_programs(work, vcpus, link):
+    inside = compile_c(os.path.join(work, "inside"), ["program_inside.c"], "-pthread", *LINKS[link])
+    run_library_program(work, "program_test", vcpus, inside,
+                        *([] if link == "static" else libraries_of(inside)))
+
+
 def test_kernel_signals(work):
     run_library_program(work, "kernel_signals_test")
 

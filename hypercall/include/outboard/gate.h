@@ -203,7 +203,8 @@ int ob_kernel_process_leave(void);
  * Starts a program: an unmodified binary in the kernel's tree, in a space of its own
  * (hypercall_spaces.h). It is a child of the caller's process, which waits for it as for any. It
  * gets the caller's descriptors 0 to 2, root, directory and credentials, and a session of its own.
- * The lists end with NULL; NULL is an empty list. Returns its number, once the program is loaded.
+ * The lists end with NULL; NULL is an empty list, and a program without arguments gets its path as
+ * its name. Returns its number, once the program is loaded.
  * -ENOSYS: the host has no spaces, or the kernel no MMU; -ENOEXEC: it is no program of this
  * machine; -E2BIG: 2 MB of strings; -EFAULT; Linux's error. Blocks.
  */

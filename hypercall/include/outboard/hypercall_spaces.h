@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Hypercalls of one optional group: spaces, in which unmodified programs run as processes of the
- * kernel. The rules of hypercall.h hold. No kernel calls them yet, so no host has the group.
+ * kernel. The rules of hypercall.h hold.
  *
  * A space is an address space of user code, apart from the kernel's own. Its addresses are 0 to
  * ob_info.space_end - 1, and all its memory is RAM. The platform chooses that end. The kernel's

@@ -84,6 +84,8 @@ static char *ob_string_copy(const char __user *const __user *from, size_t *left)
 
 	if (get_user(string, from) || !string)
 		return ERR_PTR(-EFAULT);
+	if (!*left)
+		return ERR_PTR(-E2BIG);
 	copy = strndup_user(string, min(*left, MAX_ARG_STRLEN));
 	if (!IS_ERR(copy))
 		*left -= strlen(copy) + 1;
@@ -100,7 +102,8 @@ static int ob_strings_copy(const char __user *const __user *list, const char ***
 
 	if (count < 0)
 		return count;
-	*strings = kvcalloc(count + 1, sizeof(**strings), GFP_KERNEL);
+	/* Room for a name, which a program must have. */
+	*strings = kvcalloc(count + 2, sizeof(**strings), GFP_KERNEL);
 	if (!*strings)
 		return -ENOMEM;
 	for (i = 0; i < count; i++) {
@@ -183,6 +186,10 @@ static int ob_start_fill(struct ob_start *start, const struct ob_program_call *c
 	start->path = path;
 	error = ob_strings_copy((const char __user *const __user *)call->arguments,
 				&start->arguments, &left);
+	if (!error && !start->arguments[0]) {
+		start->arguments[0] = kstrdup(path, GFP_KERNEL);
+		error = start->arguments[0] ? 0 : -ENOMEM;
+	}
 	return error ?: ob_strings_copy((const char __user *const __user *)call->environment,
 					&start->environment, &left);
 }

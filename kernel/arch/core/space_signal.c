@@ -9,6 +9,7 @@
  *
  * All that rt_sigreturn reads is the program's to write: see ob_registers_restore().
  */
+#include <linux/restart_block.h>
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include <linux/stddef.h>
@@ -67,7 +68,7 @@ static void ob_registers_save(struct sigcontext *saved, const struct pt_regs *re
 	saved->oldmask = current->blocked.sig[0];
 }
 
-/* Any value of a register is the program's own business: the platform checks what it enters with. */
+/* A register may have any value: the platform checks what it enters with. */
 static void ob_registers_restore(struct pt_regs *regs, const struct sigcontext *saved)
 {
 #define OB_RESTORE(name) regs->name = saved->name;
@@ -142,6 +143,7 @@ long ob_program_sigreturn(void)
 	struct ob_frame __user *frame = (void __user *)(regs->sp - sizeof(frame->return_address));
 	struct ucontext context;
 
+	current->restart_block.fn = do_no_restart_syscall;
 	if (copy_from_user(&context, &frame->context, sizeof(context)))
 		goto bad;
 	set_current_blocked(&context.uc_sigmask);

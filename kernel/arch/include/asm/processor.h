@@ -19,7 +19,7 @@ struct ob_trap {
  */
 struct thread_struct {
 	struct ob_vcpu *vcpu;		/* on which it was switched to last */
-	bool apart;			/* user memory is reached by the page tables: asm/uaccess.h */
+	bool apart;			/* reaches user memory by page tables: asm/uaccess.h */
 	bool program;			/* it runs a program, or is about to: core/space_run.c */
 	bool vectors_newer;		/* the host has newer ones: core/space_vector.c */
 	void *coroutine;		/* saved stack pointer, NULL for a host-bound task */
