@@ -212,6 +212,9 @@ struct ob_posix_threads {
 	bool used[OB_STARTS];		/* atomic */
 };
 
+/* space/space.h */
+struct ob_spaces;
+
 struct ob_host {
 	bool taken;			/* by an instance of lib/ */
 	/* its kernel may run, so signals and ends of threads concern it; atomic */
@@ -244,6 +247,7 @@ struct ob_host {
 	struct ob_posix_snapshot snapshot;
 	struct ob_posix_saving saving;
 	struct ob_posix_threads threads;
+	struct ob_spaces *spaces;	/* NULL: the kernel has made no space yet; atomic */
 };
 
 /*

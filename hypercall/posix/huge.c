@@ -171,6 +171,9 @@ void ob_posix_huge_prepare(struct ob_host *host)
 
 int ob_posix_huge_take(struct ob_host *host)
 {
+	/* Stubs have the files that RAM had when the first one was made. */
+	if (__atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE))
+		return -1;
 	if (begin(host)) {
 		host->huge.has_thread = !ob_host_thread_create(host, make, host, "huge",
 							       &host->huge.thread);

@@ -46,5 +46,6 @@ void ob_host_info(struct ob_host *host, struct ob_info *info)
 			[OB_REGION_CLIENT] = CLIENT_BYTES,
 			[OB_REGION_STACKS] = STACKS_BYTES,
 		},
+		.space_end = ob_posix_space_end(),
 	};
 }

@@ -185,6 +185,14 @@ void ob_posix_snapshot_forked(struct ob_host *host);
 /* No snapshot is wanted, until ob_posix_snapshot_request. */
 void ob_posix_snapshot_reset(struct ob_host *host);
 
+/*
+ * space/space.c: where addresses of programs end; 0: the host cannot run programs. Ends all stub
+ * processes; forgets, in a fork()ed child, the parent's.
+ */
+uint64_t ob_posix_space_end(void);
+void ob_posix_spaces_stop(struct ob_host *host);
+void ob_posix_spaces_forked(struct ob_host *host);
+
 /* thread.c: forgets, in a fork()ed child, the parent's threads. */
 void ob_posix_threads_forked(struct ob_host *host);
 

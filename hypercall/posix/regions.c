@@ -91,6 +91,7 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 
 void ob_host_regions_release(struct ob_host *host)
 {
+	ob_posix_spaces_stop(host);
 	if (ob_platform_has_left_behind(host))
 		return;
 	ob_posix_headroom_give_up(host);

@@ -32,6 +32,7 @@ static void forget_parent(struct ob_host *host)
 	ob_posix_sockets_forked(host);
 	ob_posix_snapshot_forked(host);
 	ob_posix_threads_forked(host);
+	ob_posix_spaces_forked(host);
 	host->upcalls->forked();
 }
 

@@ -29,7 +29,8 @@ static __thread char thread_blocks[OB_HOSTS_MOST][BLOCK_BYTES]
 	group(components, OB_HOST_COMPONENTS)	\
 	group(snapshot, OB_HOST_SNAPSHOT)	\
 	group(virtio, OB_HOST_VIRTIO)		\
-	group(sockets, OB_HOST_SOCKETS)
+	group(sockets, OB_HOST_SOCKETS)		\
+	group(spaces, OB_HOST_SPACES)
 
 #define MEMBER(group, name) .name = ob_host_##name,
 #define GROUP(name, members)					\

@@ -15,8 +15,10 @@ endif
 LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSION='"$(VERSION)"'
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/loader/*.c $(REPO)/hypercall/posix/*.c \
-	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/devices/*.c $(REPO)/devices/net/*.c)
-HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
+	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/hypercall/posix/space/*.c \
+	$(REPO)/devices/*.c $(REPO)/devices/net/*.c)
+STUB_OBJECT := $(WORK)/hypercall/posix/space/stub.o
+HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o) $(STUB_OBJECT)
 LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/descriptors/*.c)
 LIB_OBJECTS := $(LIB_SOURCES:$(REPO)/%.c=$(WORK)/%.o)
 GENERATED_OBJECTS := $(WORK)/generated/config.o $(WORK)/generated/syscalls.o
@@ -29,7 +31,11 @@ all: $(LIB_DIR)/liboutboard.so $(LIB_DIR)/liboutboard.a $(LIB_DIR)/pkgconfig/out
 
 objects: $(HYPERCALL_OBJECTS) $(API_OBJECTS)
 
-$(HYPERCALL_OBJECTS): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
+$(STUB_OBJECT): $(REPO)/hypercall/posix/space/stub.S $(BUILD)/library.mk
+	mkdir -p $(@D)
+	$(COMPILER) $(FLAGS) -MMD -MP -c -o $@ $<
+
+$(filter-out $(STUB_OBJECT),$(HYPERCALL_OBJECTS)): $(WORK)/%.o: $(REPO)/%.c $(BUILD)/library.mk
 	mkdir -p $(@D)
 	$(COMPILER) $(FLAGS) $(HYPERCALL_FLAGS) -MMD -MP -c -o $@ $<
 

@@ -56,7 +56,8 @@ def compile_c(target, sources, *flags):
 def platform_program(directory, sources, sanitizer, *flags):
     files = sorted(
         glob.glob(os.path.join(PLATFORM, "*.c"))
-        + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c")))
+        + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c"))
+        + glob.glob(os.path.join(PLATFORM, "space", "*.[cS]")))
     return compile_c(os.path.join(directory, "program"), [*sources, "mock_kernel.c", *files],
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
                      *SANITIZERS[sanitizer], *flags)

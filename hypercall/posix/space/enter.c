@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Runs user code on a vCPU, and interrupts it.
+ *
+ *   vCPU's thread                                  user thread of that vCPU in the stub
+ *   lists of the mapper are carried out            waits for `state` (stub.S)
+ *   writes the frame; state = n << 1 | 1, wake     rt_sigreturn: user code, until a signal
+ *   waits for `done`                               done = n, wake; waits for `state`
+ *   state = n << 1; reads the frame
+ *
+ * An interrupt is a signal to the user thread. A request that comes while no entry is in progress
+ * ends the next one: `is_wanted` is set first, then `running` is read; an entry sets `running`
+ * first, then reads `is_wanted`. User code can block the signal, by an rt_sigreturn of its own. So
+ * a stub that does not come out in time is killed.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "space.h"
+
+/* From the request for an interrupt to the end of a stub that does not obey: in looks. */
+#define LOOKS_MOST 10
+
+/* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
+#define STUB_SPINS 400
+
+static struct ob_space_vcpu *vcpu_of(struct ob_host *host, uint32_t vcpu)
+{
+	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+
+	return all && vcpu < VCPUS_MOST ? &all->vcpus[vcpu] : NULL;
+}
+
+/* Carries out what is noted, and makes the thread. False: the stub is gone, or gets no thread. */
+static bool prepare(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu)
+{
+	bool is_ready;
+
+	ob_space_lock(&space->lock);
+	is_ready = ob_mapper_flush(all, space);
+	if (is_ready && !space->threads[vcpu].tid)
+		is_ready = ob_mapper_thread(all, space, vcpu);
+	ob_space_unlock(&space->lock);
+	return is_ready;
+}
+
+static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread, uint32_t number,
+			const struct ob_space_registers *registers)
+{
+	ob_frame_write(thread->slot, number, registers);
+	if (vcpu->vector_bytes)
+		ob_frame_load_vector(thread->slot, vcpu->vector);
+	else if (thread->is_fresh)
+		ob_frame_reset_vector(thread->slot);
+	vcpu->vector_bytes = 0;
+	vcpu->last = thread;
+	thread->is_fresh = false;
+}
+
+static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread)
+{
+	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
+	bool sleeps = __atomic_load_n(ob_space_word(thread->slot, SLOT_SLEEPS), __ATOMIC_RELAXED);
+
+	if (all->can_spin) {
+		ob_spinning_learn(&thread->spinning, !sleeps);
+		*ob_space_word(thread->door, DOOR_SPINS) =
+			ob_spinning_is_useful(&thread->spinning) ? STUB_SPINS : 0;
+	}
+	thread->entry++;
+	__atomic_store_n(state, thread->entry << 1 | 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(ob_space_word(thread->slot, SLOT_SLEEPS), __ATOMIC_SEQ_CST))
+		ob_space_wake(state);
+}
+
+/* Whether the stub may go on, after it has not come out for a while. */
+static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu,
+		 uint32_t *ignored)
+{
+	struct ob_space *space = thread->space;
+	bool lives = true;
+
+	ob_space_lock(&space->lock);
+	if (!space->pid || ob_zygote_has_ended(all, space->pid)) {
+		space->pid = 0;
+		__atomic_store_n(&space->is_gone, true, __ATOMIC_SEQ_CST);
+		lives = false;
+	} else if (__atomic_load_n(&all->vcpus[vcpu].is_wanted, __ATOMIC_SEQ_CST)) {
+		if (++*ignored < LOOKS_MOST) {
+			ob_zygote_signal(all, vcpu, space->pid, thread->tid);
+		} else {
+			ob_mapper_kill(all, space);
+			lives = false;
+		}
+	}
+	ob_space_unlock(&space->lock);
+	return lives;
+}
+
+/* Until the user thread reports the end of the entry. False: the stub is gone. */
+static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
+{
+	uint32_t ignored = 0;
+
+	while (!ob_space_await(all, ob_space_word(thread->slot, SLOT_DONE), thread->entry,
+			       ob_space_word(thread->door, DOOR_HOST_SLEEPS),
+			       &all->vcpus[vcpu].spinning))
+		if (!look(all, thread, vcpu, &ignored))
+			return false;
+	__atomic_store_n(ob_space_word(thread->door, DOOR_STATE), thread->entry << 1,
+			 __ATOMIC_SEQ_CST);
+	return true;
+}
+
+static bool is_canonical(uint64_t address)
+{
+	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
+}
+
+static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
+		struct ob_space_registers *registers, struct ob_space_event *event)
+{
+	struct ob_space_thread *thread = &space->threads[number];
+	struct ob_space_vcpu *vcpu = &all->vcpus[number];
+	bool lives;
+
+	write_frame(vcpu, thread, number, registers);
+	__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
+		__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
+		event->kind = OB_SPACE_INTERRUPTED;
+		return;
+	}
+	start_thread(all, thread);
+	lives = await_end(all, thread, number);
+	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST))
+		ob_zygote_signal_over(all, number);
+	if (lives)
+		ob_frame_read(thread->slot, registers, event);
+}
+
+void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
+			 struct ob_space_registers *registers, struct ob_space_event *event)
+{
+	struct ob_space *space = ob_space_find(host, number);
+
+	*event = (struct ob_space_event){ .kind = OB_SPACE_GONE };
+	if (!space || vcpu >= VCPUS_MOST)
+		return;
+	/* The processor raises this when such a base is loaded. */
+	if (!is_canonical(registers->fs_base) || !is_canonical(registers->gs_base)) {
+		*event = (struct ob_space_event){ .kind = OB_SPACE_TRAP, .vector = 13 };
+		return;
+	}
+	if (prepare(host->spaces, space, vcpu))
+		run(host->spaces, space, vcpu, registers, event);
+}
+
+int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint64_t size,
+			 uint32_t store)
+{
+	struct ob_space_vcpu *vcpu = vcpu_of(host, number);
+	int error;
+
+	if (!vcpu || size < ob_frame_vector_bytes())
+		return -EINVAL;
+	if (!store) {
+		error = ob_frame_check_vector(area, size);
+		if (error)
+			return error;
+		vcpu->vector_bytes = ob_frame_vector_bytes();
+		memcpy(vcpu->vector, area, vcpu->vector_bytes);
+		return 0;
+	}
+	if (vcpu->vector_bytes)
+		memcpy(area, vcpu->vector, vcpu->vector_bytes);
+	else if (vcpu->last)
+		ob_frame_store_vector(vcpu->last->slot, area);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+void ob_host_space_interrupt(struct ob_host *host, uint32_t number)
+{
+	struct ob_space_vcpu *vcpu = vcpu_of(host, number);
+	struct ob_space_thread *thread;
+
+	if (!vcpu)
+		return;
+	__atomic_store_n(&vcpu->is_wanted, 1, __ATOMIC_SEQ_CST);
+	thread = __atomic_load_n(&vcpu->running, __ATOMIC_SEQ_CST);
+	if (thread)
+		ob_zygote_signal(host->spaces, number, thread->space->pid, thread->tid);
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The mapper of a stub: the only one there that has the files of RAM. The platform writes a list of
+ * orders to its door, and may do so only while the mapper waits for a request:
+ *
+ *   list is empty --map, unmap--> list grows --flush--> request --> done --> list is empty
+ *
+ * If the host refuses a mapping, it has no room for more of them (max_map_count). Then the mapper
+ * drops everything that is shown: user code faults again, and what it needs is shown again.
+ *
+ * User threads are made here, too, since they share the mapper's memory. The host ends all threads
+ * of a process that a signal ends: stub and mapper live and die together.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "orders.h"
+#include "space.h"
+
+/* The host's flag for sa_restorer, which its headers hide. */
+#define WITH_RESTORER 0x04000000ul
+
+/* As the host's calls have them. */
+struct host_action {
+	uint64_t handler, flags, restorer, mask;
+};
+
+struct host_stack {
+	uint64_t address;
+	uint32_t flags, padding;
+	uint64_t size;
+};
+
+/* In a mapper's door. */
+#define DATA_ACTION DOOR_DATA
+#define DATA_NAME (DATA_ACTION + sizeof(struct host_action))
+#define DATA_FILTER (DATA_NAME + 16)
+
+/* In the door of a user thread. */
+#define DATA_MASK DOOR_DATA
+#define DATA_STACK (DATA_MASK + 8)
+#define DATA_THREAD_FILTER (DATA_STACK + sizeof(struct host_stack))
+
+static const int events[] = {
+	SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, STUB_SIGNAL,
+};
+
+static char *door_of(struct ob_spaces *all, struct ob_space *space)
+{
+	return ob_space_page(all, space->index, MAPPER_DOOR);
+}
+
+void ob_mapper_kill(struct ob_spaces *all, struct ob_space *space)
+{
+	pid_t pid = __atomic_exchange_n(&space->pid, 0, __ATOMIC_SEQ_CST);
+
+	if (pid > 0)
+		ob_zygote_kill(all, pid);
+	__atomic_store_n(&space->is_gone, true, __ATOMIC_SEQ_CST);
+}
+
+/* Waits for an answer of the stub. False: it is gone. */
+static bool await(struct ob_spaces *all, struct ob_space *space, uint32_t *word, uint32_t value)
+{
+	while (!ob_space_await(all, word, value, NULL, NULL)) {
+		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
+			return false;
+		if (!ob_zygote_has_ended(all, space->pid))
+			continue;
+		space->pid = 0;
+		__atomic_store_n(&space->is_gone, true, __ATOMIC_SEQ_CST);
+		return false;
+	}
+	return true;
+}
+
+/* Has the list carried out. False: an order failed, or the stub is gone. */
+static bool run_list(struct ob_spaces *all, struct ob_space *space)
+{
+	char *door = door_of(all, space);
+	uint32_t number = ++space->request;
+
+	ob_order_special(door, space->end, ORDER_GO, LIST_DONE);
+	space->end = DOOR_LIST;
+	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), number, __ATOMIC_SEQ_CST);
+	ob_space_wake(ob_space_word(door, DOOR_REQUEST));
+	return await(all, space, ob_space_word(door, DOOR_DONE), number) &&
+	       *ob_space_word(door, DOOR_FAILED) != number;
+}
+
+bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space)
+{
+	if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
+		return false;
+	if (space->end == DOOR_LIST || run_list(all, space))
+		return true;
+	if (!space->is_gone) {
+		space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap, 0,
+				      SPACE_END, 0, 0);
+		space->shown = space->shown_end = 0;
+		if (run_list(all, space))
+			return true;
+		ob_mapper_kill(all, space);
+	}
+	return false;
+}
+
+/* Makes room for one more order, and that which ends the list. */
+static bool has_room(struct ob_spaces *all, struct ob_space *space)
+{
+	return space->end + 2 * ORDER_BYTES <= DOOR_BYTES || ob_mapper_flush(all, space);
+}
+
+/* The order before, if it maps what is just before this in the space and in the file. */
+static struct ob_order *neighbour(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+				  int protection, int descriptor, uint64_t offset)
+{
+	struct ob_order *last = ob_order_at(door_of(all, space), space->end - ORDER_BYTES);
+
+	if (space->end == DOOR_LIST || last->number != SYS_mmap)
+		return NULL;
+	if (last->arguments[0] + last->arguments[1] != address ||
+	    last->arguments[5] + last->arguments[1] != offset ||
+	    last->arguments[2] != (uint64_t)protection ||
+	    last->arguments[4] != (uint64_t)descriptor)
+		return NULL;
+	return last;
+}
+
+void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t address, uint64_t size,
+		   int protection, int descriptor, uint64_t offset)
+{
+	struct ob_order *last = neighbour(all, space, address, protection, descriptor, offset);
+
+	if (last)
+		last->arguments[1] += size;
+	else if (has_room(all, space))
+		space->end = ob_order_map(door_of(all, space), space->end, LIST_FAILED, address,
+					  size, protection, MAP_POPULATE, descriptor, offset);
+	else
+		return;
+	if (!space->shown_end || address < space->shown)
+		space->shown = address;
+	if (address + size > space->shown_end)
+		space->shown_end = address + size;
+}
+
+void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+		     uint64_t size)
+{
+	if (address >= space->shown_end || address + size <= space->shown)
+		return;
+	if (address <= space->shown && address + size >= space->shown_end) {
+		/* Nothing that waits to be shown is needed. */
+		space->end = DOOR_LIST;
+		space->shown = space->shown_end = 0;
+	}
+	if (has_room(all, space))
+		space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap,
+				      address, size, 0, 0);
+}
+
+/* ---- user threads -------------------------------------------------------- */
+
+static void prepare_thread_door(char *door, uint32_t vcpu)
+{
+	const uint64_t at = THREAD_DOOR(vcpu);
+	const struct host_stack stack = {
+		.address = THREAD_SLOT(vcpu) + SLOT_STACK, .size = SLOT_BYTES - SLOT_STACK,
+	};
+	uint32_t next = DOOR_LIST;
+
+	*ob_space_word(door, DOOR_STATE) = 1 << 1 | 1;
+	*ob_space_word(door, DOOR_HOST_SLEEPS) = 1;
+	memcpy(door + DATA_STACK, &stack, sizeof(stack));
+	ob_filter_thread(door + DATA_THREAD_FILTER, at + DATA_THREAD_FILTER, vcpu);
+	ob_order(door, LIST_EXIT, LIST_EXIT, SYS_exit_group, 1, 0, 0, 0);
+	next = ob_order(door, next, LIST_EXIT, SYS_close_range, 0, ~0u, 0, 0);
+	next = ob_order(door, next, LIST_EXIT, SYS_sigaltstack, at + DATA_STACK, 0, 0, 0);
+	next = ob_order(door, next, LIST_EXIT, SYS_rt_sigprocmask, SIG_SETMASK, at + DATA_MASK, 0,
+			8);
+	next = ob_order(door, next, LIST_EXIT, SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			SECCOMP_FILTER_FLAG_SPEC_ALLOW, at + DATA_THREAD_FILTER, 0);
+	ob_order_special(door, next, ORDER_STOP, 0);
+}
+
+static void add_thread_orders(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu)
+{
+	const uint64_t code = THREAD_CODE(vcpu);
+	char *door = door_of(all, space);
+	uint32_t next = space->end;
+
+	ob_order_special(door, LIST_CHILD, ORDER_JUMP, ob_stub_address(code, ob_stub_start));
+	next = ob_order_map(door, next, LIST_FAILED, code, PAGE, PROT_READ | PROT_EXEC, 0, FD_CODE,
+			    0);
+	next = ob_order_map(door, next, LIST_FAILED, THREAD_DOOR(vcpu), PAGE, PROT_READ, 0,
+			    FD_CONTROL, ob_space_offset(space->index, THREAD_DOOR(vcpu)));
+	next = ob_order_map(door, next, LIST_FAILED, THREAD_SLOT(vcpu), SLOT_BYTES,
+			    PROT_READ | PROT_WRITE, MAP_POPULATE, FD_CONTROL,
+			    ob_space_offset(space->index, THREAD_SLOT(vcpu)));
+	space->end = ob_order(door, next, LIST_FAILED, SYS_clone,
+			      CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+			      CLONE_PARENT_SETTID,
+			      0, THREAD_SLOT(vcpu) + SLOT_THREAD, 0);
+	ob_order_at(door, next)->arguments[5] = MAPPER_DOOR + LIST_CHILD;
+}
+
+bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu)
+{
+	struct ob_space_thread *thread = &space->threads[vcpu];
+
+	thread->space = space;
+	thread->door = ob_space_page(all, space->index, THREAD_DOOR(vcpu));
+	thread->slot = ob_space_page(all, space->index, THREAD_SLOT(vcpu));
+	memset(thread->door, 0, PAGE);
+	memset(thread->slot, 0, SLOT_BYTES);
+	prepare_thread_door(thread->door, vcpu);
+	if (!ob_mapper_flush(all, space))
+		return false;
+	add_thread_orders(all, space, vcpu);
+	if (!run_list(all, space))
+		return false;
+	if (!await(all, space, ob_space_word(thread->slot, SLOT_DONE), 1))
+		return false;
+	thread->entry = 1;
+	*ob_space_word(thread->door, DOOR_HOST_SLEEPS) = 0;
+	__atomic_store_n(ob_space_word(thread->door, DOOR_STATE), 1 << 1, __ATOMIC_SEQ_CST);
+	/* User code of other vCPUs can write this. A signal reaches threads of this stub only. */
+	thread->tid = __atomic_load_n(ob_space_word(thread->slot, SLOT_THREAD), __ATOMIC_RELAXED);
+	thread->is_fresh = true;
+	return thread->tid != 0;
+}
+
+/* ---- the process --------------------------------------------------------- */
+
+static void prepare_door(struct ob_spaces *all, struct ob_space *space)
+{
+	char *door = door_of(all, space);
+	/* All threads have one handler, and each has its own page of the same code. */
+	const struct host_action action = {
+		.handler = ob_stub_address(MAPPER_CODE, ob_stub_handler),
+		.flags = SA_SIGINFO | SA_ONSTACK | WITH_RESTORER,
+		.restorer = ob_stub_address(MAPPER_CODE, ob_stub_return),
+		.mask = ~0ull,
+	};
+	uint32_t next = DOOR_LIST;
+
+	memset(door, 0, DOOR_BYTES);
+	ob_orders_tails(door, MAPPER_DOOR, ob_space_offset(space->index, MAPPER_DOOR));
+	memcpy(door + DATA_ACTION, &action, sizeof(action));
+	strcpy(door + DATA_NAME, "outboard-space");
+	ob_filter_mapper(door + DATA_FILTER, MAPPER_DOOR + DATA_FILTER);
+	next = ob_order(door, next, LIST_FAILED, SYS_munmap, ZYGOTE_CODE, PAGE + DOOR_BYTES, 0, 0);
+	next = ob_order(door, next, LIST_FAILED, SYS_prctl, PR_SET_NAME, MAPPER_DOOR + DATA_NAME, 0,
+			0);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		next = ob_order(door, next, LIST_FAILED, SYS_rt_sigaction, (uint64_t)events[i],
+				MAPPER_DOOR + DATA_ACTION, 0, 8);
+	next = ob_order(door, next, LIST_FAILED, SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			SECCOMP_FILTER_FLAG_SPEC_ALLOW, MAPPER_DOOR + DATA_FILTER, 0);
+	ob_order_special(door, next, ORDER_GO, LIST_DONE);
+	*ob_space_word(door, DOOR_KNOWN) = 1;
+	space->request = 1;
+	space->end = DOOR_LIST;
+	space->shown = space->shown_end = 0;
+	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
+}
+
+int ob_mapper_start(struct ob_spaces *all, struct ob_space *space)
+{
+	int error;
+
+	memset(space->threads, 0, sizeof(space->threads));
+	space->is_gone = false;
+	prepare_door(all, space);
+	error = ob_zygote_fork(all, space->index, &space->pid);
+	if (error) {
+		space->pid = 0;
+		return error;
+	}
+	/* No user code has run there, so the frame is the host's. */
+	if (await(all, space, ob_space_word(door_of(all, space), DOOR_DONE), 1) &&
+	    *ob_space_word(door_of(all, space), DOOR_FAILED) != 1 &&
+	    ob_mapper_thread(all, space, 0) && ob_frame_learn(space->threads[0].slot))
+		return 0;
+	ob_mapper_kill(all, space);
+	return -EAGAIN;
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Spaces as the kernel sees them: create, destroy, map, unmap. See space.h for the processes.
+ *
+ * The host has no spaces before the first create: that starts the zygote.
+ *
+ *   no stub --create--> used --destroy--> stub waits --create--> used ...
+ *                         `--the stub has died--> gone --destroy--> no stub
+ *
+ * `map` only notes an order. The stub carries it out before user code enters the next time, so many
+ * pages cost one switch to the mapper. `unmap` returns when it is carried out: what user code says
+ * about itself, for example that it does not run, is no proof of it (invariants V17, V19).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "../raw.h"
+#include "../regions.h"
+#include "space.h"
+
+/* The host lets programs change the bases of fs and gs themselves (HWCAP2_FSGSBASE). */
+#define HAS_BASES 2
+
+uint64_t ob_posix_space_end(void)
+{
+	return getauxval(AT_HWCAP2) & HAS_BASES ? SPACE_END : 0;
+}
+
+void ob_space_lock(uint32_t *lock)
+{
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+void ob_space_unlock(uint32_t *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+struct ob_space *ob_space_find(struct ob_host *host, uint64_t space)
+{
+	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+
+	if (!all || !space || space >= SPACES_MOST ||
+	    !__atomic_load_n(&all->spaces[space].is_used, __ATOMIC_ACQUIRE))
+		return NULL;
+	return &all->spaces[space];
+}
+
+static void free_all(struct ob_spaces *all)
+{
+	munmap(all, sizeof(*all));
+}
+
+static int start(struct ob_host *host, struct ob_spaces **started)
+{
+	struct ob_spaces *all;
+	int error;
+
+	if (!ob_posix_space_end())
+		return -EAGAIN;
+	all = mmap(NULL, sizeof(*all), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (all == MAP_FAILED)
+		return -ENOMEM;
+	all->can_spin = ob_platform_processors() > 1;
+	error = ob_zygote_start(host, all);
+	if (error) {
+		free_all(all);
+		return error;
+	}
+	*started = all;
+	__atomic_store_n(&host->spaces, all, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* One whose stub waits; else one without a stub; else NULL. */
+static struct ob_space *find_free(struct ob_spaces *all)
+{
+	struct ob_space *empty = NULL;
+
+	for (uint32_t i = 1; i < SPACES_MOST; i++) {
+		struct ob_space *space = &all->spaces[i];
+
+		if (__atomic_load_n(&space->is_used, __ATOMIC_ACQUIRE))
+			continue;
+		space->index = i;
+		if (space->pid && !space->is_gone)
+			return space;
+		if (!empty)
+			empty = space;
+		/* Neither this nor any later one was ever used. */
+		if (!space->request)
+			break;
+	}
+	return empty;
+}
+
+static int create(struct ob_host *host, uint64_t *number)
+{
+	struct ob_spaces *all = host->spaces;
+	int error = all ? 0 : start(host, &all);
+	struct ob_space *space;
+
+	if (error)
+		return error;
+	space = find_free(all);
+	if (!space)
+		return -EAGAIN;
+	if (!space->pid)
+		error = ob_mapper_start(all, space);
+	if (error)
+		return error;
+	*number = space->index;
+	__atomic_store_n(&space->is_used, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/*
+ * The caller's interrupts are on. A preemption, or a handler of the program, would keep the lock
+ * for long: signals are blocked meanwhile.
+ */
+int ob_host_space_create(struct ob_host *host, uint64_t *space)
+{
+	static uint32_t lock;
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	ob_space_lock(&lock);
+	error = create(host, space);
+	ob_space_unlock(&lock);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+static void unmap(struct ob_host *host, struct ob_space *space, uint64_t address, uint64_t size)
+{
+	ob_space_lock(&space->lock);
+	ob_mapper_unmap(host->spaces, space, address, size);
+	ob_mapper_flush(host->spaces, space);
+	ob_space_unlock(&space->lock);
+}
+
+void ob_host_space_destroy(struct ob_host *host, uint64_t number)
+{
+	struct ob_space *space = ob_space_find(host, number);
+
+	if (!space)
+		return;
+	unmap(host, space, 0, SPACE_END);
+	for (uint32_t i = 0; i < VCPUS_MOST; i++)
+		space->threads[i].is_fresh = true;
+	__atomic_store_n(&space->is_used, false, __ATOMIC_RELEASE);
+}
+
+static bool is_range(uint64_t address, uint64_t size)
+{
+	return ob_posix_is_page_range(address, size) && address < SPACE_END &&
+	       size <= SPACE_END - address;
+}
+
+/* Pages of one of RAM's files. */
+static int show(struct ob_host *host, struct ob_space *space, uint64_t address, uint64_t physical,
+		uint64_t size, uint32_t protection)
+{
+	bool is_huge = ob_posix_ram_fd(host, physical) != host->ram.fd;
+
+	if (is_huge && !host->spaces->has_huge)
+		return -ENOMEM;
+	ob_mapper_map(host->spaces, space, address, size, ob_posix_protection(protection),
+		      is_huge ? FD_HUGE : FD_RAM, physical);
+	return 0;
+}
+
+int ob_host_space_map(struct ob_host *host, uint64_t number, uint64_t address, uint64_t physical,
+		      uint64_t size, uint32_t protection)
+{
+	struct ob_space *space = ob_space_find(host, number);
+	uint64_t ram_size = host->regions[OB_REGION_RAM].size;
+	uint64_t border = host->ram.huge_from, below = size;
+	int error = 0;
+
+	if (!space || !is_range(address, size) || physical % PAGE_BYTES || physical > ram_size ||
+	    size > ram_size - physical)
+		return -EINVAL;
+	if (ob_posix_pages_share(host, physical, size))
+		return -ENOMEM;
+	if (physical < border && border - physical < size)
+		below = border - physical;
+	ob_space_lock(&space->lock);
+	error = show(host, space, address, physical, below, protection);
+	if (!error && below < size)
+		error = show(host, space, address + below, physical + below, size - below,
+			     protection);
+	ob_space_unlock(&space->lock);
+	return error;
+}
+
+void ob_host_space_unmap(struct ob_host *host, uint64_t number, uint64_t address, uint64_t size)
+{
+	struct ob_space *space = ob_space_find(host, number);
+
+	if (space && is_range(address, size))
+		unmap(host, space, address, size);
+}
+
+int ob_host_space_protect(struct ob_host *host, uint64_t space, uint64_t address, uint64_t size,
+			  uint32_t protection)
+{
+	(void)host;
+	(void)space;
+	(void)address;
+	(void)size;
+	(void)protection;
+	return -ENOSYS;
+}
+
+void ob_posix_spaces_stop(struct ob_host *host)
+{
+	struct ob_spaces *all = __atomic_exchange_n(&host->spaces, NULL, __ATOMIC_SEQ_CST);
+
+	if (!all)
+		return;
+	ob_zygote_stop(all);
+	free_all(all);
+}
+
+/* The stubs are the parent's. They end when it does, and not before the child closes this. */
+void ob_posix_spaces_forked(struct ob_host *host)
+{
+	struct ob_spaces *all = host->spaces;
+
+	host->spaces = NULL;
+	if (!all)
+		return;
+	raw_close(all->channel);
+	free_all(all);
+}

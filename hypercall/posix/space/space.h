@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the files about spaces share.
+ *
+ * A space is a process without a program, the stub. It has nothing in its address space but what
+ * the kernel shows there, and the platform's pages above SPACE_END:
+ *
+ *   process or thread   its code is at   does
+ *   zygote, one for     ZYGOTE_CODE      makes stubs, sends them signals, and ends them
+ *   each kernel
+ *   mapper, one for     MAPPER_CODE      maps and unmaps; makes the user threads
+ *   each stub
+ *   user thread, one    THREAD_CODE      runs user code. It has no descriptor, and may make two
+ *   for each vCPU                        system calls: futex and rt_sigreturn (filter.c)
+ *
+ * All run the code of stub.S. The zygote and the mappers take orders from lists that the platform
+ * writes (orders.h), in pages that no user code can write. Zygote and mappers share descriptors.
+ *
+ * One file, the control file, has the pages of all stubs. The page at address a of space i is at
+ * offset i * AREA_BYTES + a - SPACE_END. Space 0 is the zygote.
+ *
+ * A stub that is not needed any more waits for the next space.
+ */
+#ifndef OUTBOARD_POSIX_SPACE_SPACE_H
+#define OUTBOARD_POSIX_SPACE_SPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "../internal.h"
+#include "stub.h"
+
+#define SPACE_END 0x7fffffc00000ull
+/* Where addresses of a process end. */
+#define ADDRESS_END 0x7ffffffff000ull
+
+#define ZYGOTE_CODE SPACE_END
+#define MAPPER_CODE (SPACE_END + 0x10000)
+#define ZYGOTE_DOOR (ZYGOTE_CODE + PAGE)
+#define MAPPER_DOOR (MAPPER_CODE + PAGE)
+/* Of the doors of the zygote and a mapper. */
+#define DOOR_BYTES 0x7000
+#define THREAD_CODE(vcpu) (SPACE_END + 0x20000 + (uint64_t)(vcpu) * THREAD_BYTES)
+#define THREAD_DOOR(vcpu) (THREAD_CODE(vcpu) + PAGE)
+#define THREAD_SLOT(vcpu) (THREAD_CODE(vcpu) + 2 * PAGE)
+#define SLOT_BYTES (THREAD_BYTES - 2 * PAGE)
+
+#define AREA_BYTES (4ull << 20)
+#define SPACES_MOST 4096u	/* with that of the zygote */
+#define VCPUS_MOST 64u
+_Static_assert(THREAD_CODE(VCPUS_MOST) <= SPACE_END + AREA_BYTES - PAGE, "threads fit");
+
+/* Descriptors of the zygote and the mappers. */
+enum { FD_CHANNEL, FD_CONTROL, FD_CODE, FD_RAM, FD_HUGE };
+
+/* Interrupts a user thread, whatever user code it runs. */
+#define STUB_SIGNAL SIGUSR1
+
+/* How long a side that waits spins. It skips waits after one that was in vain. */
+struct ob_spinning {
+	uint32_t skips;
+	uint32_t reluctance;
+};
+
+/* A user thread. Only its vCPU uses it, but for `space` and `tid`. */
+struct ob_space_thread {
+	struct ob_space *space;
+	char *door, *slot;
+	uint32_t tid;		/* 0: there is no thread */
+	uint32_t entry;		/* number of the last entry */
+	bool is_fresh;		/* vector registers are those of a space that has ended */
+	struct ob_spinning spinning;	/* of the thread in the stub */
+};
+
+struct ob_space {
+	uint32_t lock;		/* of what follows; atomic */
+	bool is_used;		/* atomic */
+	bool is_gone;		/* the stub is dead, or must not run; atomic */
+	pid_t pid;		/* 0: there is no process */
+	uint32_t index;
+	uint32_t request;	/* number of the mapper's last one */
+	uint32_t end;		/* of the mapper's list, an offset in its door */
+	/* Outside of this range, nothing is shown, nor will be when the list is carried out. */
+	uint64_t shown, shown_end;
+	struct ob_space_thread threads[VCPUS_MOST];
+};
+
+/* Vector registers in the standard format of XSAVE; the most that fits into a slot. */
+#define VECTOR_MOST 16384u
+
+struct ob_space_vcpu {
+	_Alignas(64) char vector[VECTOR_MOST];	/* for the next entry */
+	uint32_t vector_bytes;			/* 0: none are given */
+	struct ob_space_thread *running;	/* atomic */
+	struct ob_space_thread *last;
+	uint32_t is_wanted;			/* it is to be interrupted; atomic */
+	struct ob_spinning spinning;		/* of the vCPU's thread */
+};
+
+/* The state of one kernel's spaces. Memory that is never touched is never there. */
+struct ob_spaces {
+	char *control;		/* the control file, mapped */
+	int channel;		/* to the zygote; -1: the zygote has ended */
+	pid_t zygote;
+	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
+	bool can_spin;
+	uint32_t lock;		/* of the zygote's commands; atomic */
+	uint32_t create_lock;	/* atomic */
+	struct ob_space_vcpu vcpus[VCPUS_MOST];
+	struct ob_space spaces[SPACES_MOST];
+};
+
+/* In the control file. */
+static inline char *ob_space_page(struct ob_spaces *all, uint32_t index, uint64_t address)
+{
+	return all->control + index * AREA_BYTES + (address - SPACE_END);
+}
+
+static inline uint64_t ob_space_offset(uint32_t index, uint64_t address)
+{
+	return index * AREA_BYTES + (address - SPACE_END);
+}
+
+static inline uint32_t *ob_space_word(char *page, uint32_t offset)
+{
+	return (uint32_t *)(page + offset);
+}
+
+/* space.c: NULL if the kernel has not made that space. */
+struct ob_space *ob_space_find(struct ob_host *host, uint64_t space);
+/* Locks that a caller holds with its interrupts off, or its signals blocked. */
+void ob_space_lock(uint32_t *lock);
+void ob_space_unlock(uint32_t *lock);
+
+/* wait.c: the time between two looks whether a process that does not answer lives. */
+#define LOOK_NSEC 100000000ull
+/*
+ * Waits until the word, which others may write, has the value. The other side wakes waiters: always
+ * if `sleeps` is NULL, else while that word is not 0. False: the word has another value after
+ * LOOK_NSEC. `spinning` NULL: the call does not spin.
+ */
+bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint32_t *sleeps,
+		    struct ob_spinning *spinning);
+void ob_space_wake(uint32_t *word);
+/* Whether it is worth to spin for the next wait; and what the wait has shown. */
+bool ob_spinning_is_useful(struct ob_spinning *spinning);
+void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
+
+/*
+ * zygote.c: starts the zygote. -EAGAIN, -ENOMEM. The thread's signals are blocked.
+ */
+int ob_zygote_start(struct ob_host *host, struct ob_spaces *all);
+/* Ends it with all stubs, and waits for their end. */
+void ob_zygote_stop(struct ob_spaces *all);
+/* Makes a process that runs the mapper's code with the door of this space. -EAGAIN. */
+int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid);
+/* Whether the process has ended. It is then reaped. */
+bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid);
+/* Ends the process. When this returns, it has no memory any more. */
+void ob_zygote_kill(struct ob_spaces *all, pid_t pid);
+/* Has the zygote send STUB_SIGNAL to a thread, for this vCPU. Any context. */
+void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t tid);
+/* That signal is not needed any more. */
+void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu);
+
+/* mapper.c: makes the process of a space, and a thread for vCPU 0. -EAGAIN. */
+int ob_mapper_start(struct ob_spaces *all, struct ob_space *space);
+/*
+ * Adds changes of mappings to the list. The stub makes them before user code enters. The space is
+ * locked. `protection` is the host's.
+ */
+void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+		   uint64_t size, int protection, int descriptor, uint64_t offset);
+void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+		     uint64_t size);
+/* Has the stub carry out the list now. False: the stub is gone. */
+bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space);
+/* Makes a user thread for the vCPU. False: the host has no room, or the stub is gone. */
+bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu);
+/* The stub does not do as it should: it ends, and is gone. */
+void ob_mapper_kill(struct ob_spaces *all, struct ob_space *space);
+
+/* filter.c: writes a filter (struct sock_fprog) to the page that is at `address` in the stub. */
+void ob_filter_mapper(char *page, uint64_t address);
+void ob_filter_thread(char *page, uint64_t address, uint32_t vcpu);
+
+/* frame.c */
+struct ob_space_registers;
+struct ob_space_event;
+/* Learns how the host lays out signal frames, from one that is in the slot. False: unknown. */
+bool ob_frame_learn(const char *slot);
+void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers);
+void ob_frame_read(const char *slot, struct ob_space_registers *registers,
+		   struct ob_space_event *event);
+/* Vector registers: as ob_host_space_vector(), and of a thread that has never run. */
+int ob_frame_check_vector(const void *area, uint64_t size);
+uint32_t ob_frame_vector_bytes(void);
+void ob_frame_load_vector(char *slot, const void *area);
+void ob_frame_store_vector(const char *slot, void *area);
+void ob_frame_reset_vector(char *slot);
+
+extern const char ob_stub_code[], ob_stub_code_end[], ob_stub_start[], ob_stub_handler[],
+	ob_stub_wake[], ob_stub_asleep[], ob_stub_return[]
+	__attribute__((visibility("hidden")));
+
+/* The address in a stub of a label of stub.S; `code`: where its code is. */
+static inline uint64_t ob_stub_address(uint64_t code, const char *label)
+{
+	return code + (uint64_t)(label - ob_stub_code);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The layout that the code of stub processes (stub.S) and the platform share.
+ *
+ * A page of code is always followed by its door, and in a user thread by its slot:
+ *
+ *   page    in the stub        written by           contents
+ *   code    read, execute      nobody               stub.S
+ *   door    read               the platform         lists of orders; whether user code may run
+ *   slot    read, write        the platform, and    signal frame with all registers
+ *                              user code
+ *
+ * So no code of the stub relies on a register or on memory that user code can write, but for what
+ * concerns the user code itself.
+ */
+#ifndef OUTBOARD_POSIX_SPACE_STUB_H
+#define OUTBOARD_POSIX_SPACE_STUB_H
+
+/* Where the file of the code is loaded when it is executed. */
+#define STUB_LOADED 0x400000
+
+/* An order: a system call of the host. Offsets of its members. */
+#define ORDER_NUMBER 0
+#define ORDER_ARGUMENTS 8
+#define ORDER_EXPECTED 56
+#define ORDER_OTHERWISE 60
+#define ORDER_BYTES 64
+
+/* Orders that are no system calls. */
+#define ORDER_WAIT -1		/* for the next request; then from the head of the list */
+#define ORDER_JUMP -2		/* to the code at the address */
+#define ORDER_STOP -3		/* raise an exception: the thread becomes one of user code */
+#define ORDER_SKIP -4
+#define ORDER_GO -5		/* to the order at the offset in the door */
+#define ORDER_GATE -6		/* as ORDER_WAIT, unless there is a new request */
+
+/* Members of a door. */
+#define DOOR_REQUEST 0x00	/* number of the last request */
+#define DOOR_STATE 0x04		/* number of the entry << 1 | user code may run */
+#define DOOR_HOST_SLEEPS 0x08	/* the platform waits for `done` with a futex */
+#define DOOR_SPINS 0x0c		/* looks at `state` before the thread sleeps */
+#define DOOR_READS 0x10		/* requests come by descriptor 0, not by a futex */
+#define DOOR_DONE 0x14		/* the last request that was carried out */
+#define DOOR_FAILED 0x18	/* the last request of which an order failed */
+#define DOOR_CHILD 0x1c		/* thread ID of the last process that was made */
+#define DOOR_KNOWN 0x20		/* the first request is another one */
+#define DOOR_SCRATCH 0x40	/* 64 bytes that are read from descriptor 0 */
+#define DOOR_LIST 0x800		/* the first order */
+
+/* Members of a slot. */
+#define SLOT_DONE 0x00		/* number of the entry that has ended */
+#define SLOT_SLEEPS 0x04	/* the thread waits for `state` with a futex */
+#define SLOT_THREAD 0x08	/* its thread ID */
+#define SLOT_FS_BASE 0x10
+#define SLOT_GS_BASE 0x18
+#define SLOT_CONTEXT 0x20	/* address of the ucontext in the signal frame */
+#define SLOT_STACK 0x100	/* for the signal frame, to the end of the slot */
+
+#define PAGE 0x1000
+
+/* Code, door and slot of a user thread, aligned to their size. */
+#define THREAD_BYTES 0x8000
+
+#endif

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How the platform waits for stubs, which are other processes: it spins, if that helped lately and
+ * there is a second processor; then it sleeps with a futex. After a vain attempt to spin it skips
+ * some waits, twice as many each time.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "space.h"
+
+#define SPIN_NSEC 20000ull
+#define RELUCTANCE_MOST 255u
+
+bool ob_spinning_is_useful(struct ob_spinning *spinning)
+{
+	if (!spinning->skips)
+		return true;
+	spinning->skips--;
+	return false;
+}
+
+void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful)
+{
+	uint32_t more = spinning->reluctance * 2 + 1;
+
+	if (was_useful)
+		more = 0;
+	spinning->reluctance = more < RELUCTANCE_MOST ? more : RELUCTANCE_MOST;
+	spinning->skips = spinning->reluctance;
+}
+
+static bool has_value(const uint32_t *word, uint32_t value)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) == value;
+}
+
+static bool spin(const uint32_t *word, uint32_t value)
+{
+	uint64_t end = ob_host_clock_monotonic(NULL) + SPIN_NSEC;
+
+	do {
+		for (int i = 0; i < 16; i++) {
+			if (has_value(word, value))
+				return true;
+			__asm__ volatile("pause");
+		}
+	} while (ob_host_clock_monotonic(NULL) < end);
+	return false;
+}
+
+/* User code may write the word at any time, so the clock ends the wait. */
+static bool sleep_until(uint32_t *word, uint32_t value)
+{
+	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
+	const struct timespec time = { 0, (long)LOOK_NSEC };
+	uint32_t now;
+
+	for (;;) {
+		now = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+		if (now == value)
+			return true;
+		if (ob_host_clock_monotonic(NULL) >= end)
+			return false;
+		syscall(SYS_futex, word, FUTEX_WAIT, now, &time, NULL, 0);
+	}
+}
+
+bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint32_t *sleeps,
+		    struct ob_spinning *spinning)
+{
+	bool found;
+
+	if (has_value(word, value))
+		return true;
+	if (all->can_spin && spinning && ob_spinning_is_useful(spinning)) {
+		found = spin(word, value);
+		ob_spinning_learn(spinning, found);
+		if (found)
+			return true;
+	}
+	if (!sleeps)
+		return sleep_until(word, value);
+	__atomic_store_n(sleeps, 1, __ATOMIC_SEQ_CST);
+	found = sleep_until(word, value);
+	__atomic_store_n(sleeps, 0, __ATOMIC_RELAXED);
+	return found;
+}
+
+void ob_space_wake(uint32_t *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

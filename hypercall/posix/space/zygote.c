@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The zygote: a small process that makes, signals and ends stubs.
+ *
+ * The process of the kernel cannot do that itself. It may be sandboxed, and then it makes no
+ * processes and sends no signals. And a copy of it would have its memory and its descriptors, for a
+ * moment at least. So a copy executes a file that consists of stub.S alone, before that.
+ *
+ *   this process --vfork--> helper --vfork--> zygote --fork--> mapper --thread--> user threads
+ *
+ * The helper ends at once: the zygote is no child of this process, whose program waits for children
+ * of its own. The zygote has a session of its own, so signals of a terminal do not reach it.
+ *
+ * The channel is a pair of sockets. A byte makes the zygote look at its list. When this process
+ * ends, the zygote finds the end of the channel, and ends; with it all stubs (PR_SET_PDEATHSIG).
+ *
+ *   offset in the door       orders                                        written
+ *   DOOR_LIST                for each vCPU: a signal to a user thread      at any time, by threads
+ *                            of it, or ORDER_SKIP                          that hold no lock
+ *   LIST_GATE                ORDER_GATE: the end, without a new request
+ *   LIST_GATE + ORDER_BYTES  the orders of the request                     under `lock`
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../raw.h"
+#include "../regions.h"
+#include "orders.h"
+#include "space.h"
+
+#define LIST_GATE (DOOR_LIST + VCPUS_MOST * ORDER_BYTES)
+#define LIST_REQUEST (LIST_GATE + ORDER_BYTES)
+
+/* Descriptors are copied from above this number to their places. */
+#define ABOVE 64
+
+#define STACK_BYTES (16ul << 10)
+
+/* What the helper and the zygote-to-be need. They share this memory until execve(). */
+struct birth {
+	int descriptors[FD_HUGE + 1];	/* -1: none */
+	pid_t zygote;
+	_Alignas(64) char helper_stack[STACK_BYTES];
+	_Alignas(64) char zygote_stack[STACK_BYTES];
+};
+
+static char *door_of(struct ob_spaces *all)
+{
+	return ob_space_page(all, 0, ZYGOTE_DOOR);
+}
+
+static bool place_descriptors(const struct birth *birth)
+{
+	int copies[FD_HUGE + 1];
+
+	for (int i = 0; i <= FD_HUGE; i++) {
+		copies[i] = birth->descriptors[i];
+		if (copies[i] >= 0)
+			copies[i] = raw_fcntl(copies[i], F_DUPFD_CLOEXEC, ABOVE);
+		if (copies[i] < 0 && birth->descriptors[i] >= 0)
+			return false;
+	}
+	for (int i = 0; i <= FD_HUGE; i++)
+		if (copies[i] >= 0 && syscall(SYS_dup3, copies[i], i, 0) < 0)
+			return false;
+	return true;
+}
+
+static int zygote_main(void *pointer)
+{
+	struct birth *birth = pointer;
+	char *arguments[] = { "outboard-spaces", NULL }, *environment[] = { NULL };
+
+	syscall(SYS_setsid);
+	syscall(SYS_chdir, "/");
+	if (!place_descriptors(birth))
+		return 1;
+	syscall(SYS_execveat, FD_CODE, "", arguments, environment, AT_EMPTY_PATH);
+	return 1;
+}
+
+static int helper_main(void *pointer)
+{
+	struct birth *birth = pointer;
+
+	birth->zygote = clone(zygote_main, birth->zygote_stack + STACK_BYTES,
+			      CLONE_VM | CLONE_VFORK, birth);
+	return 0;
+}
+
+static int give_birth(struct birth *birth)
+{
+	pid_t helper;
+
+	helper = clone(helper_main, birth->helper_stack + STACK_BYTES, CLONE_VM | CLONE_VFORK,
+		       birth);
+	if (helper < 0)
+		return -EAGAIN;
+	raw_waitpid(helper, NULL, __WALL);
+	return birth->zygote > 0 ? 0 : -EAGAIN;
+}
+
+/* The file that is executed: code, and the door with the first list. */
+static int make_code(void)
+{
+	const size_t size = (size_t)(ob_stub_code_end - ob_stub_code);
+	char pages[2 * PAGE] = { 0 }, *door = pages + PAGE;
+	uint32_t next = DOOR_LIST;
+	int fd;
+
+	memcpy(pages, ob_stub_code, size);
+	next = ob_order(door, next, LIST_EXIT, SYS_close_range, FD_HUGE + 1, ~0u, 0, 0);
+	next = ob_order_map(door, next, LIST_EXIT, ZYGOTE_CODE, PAGE, PROT_READ | PROT_EXEC, 0,
+			    FD_CODE, 0);
+	next = ob_order_map(door, next, LIST_EXIT, ZYGOTE_DOOR, DOOR_BYTES,
+			    PROT_READ | PROT_WRITE, 0, FD_CONTROL,
+			    ob_space_offset(0, ZYGOTE_DOOR));
+	ob_order_special(door, next, ORDER_JUMP, ob_stub_address(ZYGOTE_CODE, ob_stub_start));
+	ob_order(door, LIST_EXIT, LIST_EXIT, SYS_exit_group, 1, 0, 0, 0);
+	fd = raw_memfd("outboard-stub", MFD_CLOEXEC);
+	if (fd >= 0 && raw_pwrite(fd, pages, sizeof(pages), 0) == sizeof(pages))
+		return fd;
+	if (fd >= 0)
+		raw_close(fd);
+	return -1;
+}
+
+static void prepare_door(struct ob_spaces *all)
+{
+	char *door = door_of(all);
+
+	*ob_space_word(door, DOOR_READS) = 1;
+	ob_orders_tails(door, ZYGOTE_DOOR, ob_space_offset(0, ZYGOTE_DOOR));
+	for (uint32_t i = 0; i < VCPUS_MOST; i++)
+		ob_order_special(door, DOOR_LIST + i * ORDER_BYTES, ORDER_SKIP, 0);
+	ob_order_special(door, LIST_GATE, ORDER_GATE, 0);
+}
+
+/* Has the zygote look at its list. A full channel is as good: it has not yet read what is there. */
+static void ring(struct ob_spaces *all)
+{
+	raw_send(all->channel, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Nobody sends to this process: there is either nothing to read, or the end. */
+static bool has_ended(struct ob_spaces *all)
+{
+	char byte;
+
+	return raw_recv(all->channel, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* Has the orders carried out, which end at `end`. False: one failed, or there is no zygote. */
+static bool request(struct ob_spaces *all, uint32_t end)
+{
+	char *door = door_of(all);
+	uint32_t *word = ob_space_word(door, DOOR_REQUEST), number = *word + 1;
+
+	ob_order_special(door, end, ORDER_GO, LIST_DONE);
+	__atomic_store_n(word, number, __ATOMIC_SEQ_CST);
+	ring(all);
+	while (!ob_space_await(all, ob_space_word(door, DOOR_DONE), number, NULL, NULL))
+		if (has_ended(all))
+			return false;
+	return *ob_space_word(door, DOOR_FAILED) != number;
+}
+
+/* The zygote drops what is left of its life as a program. */
+static bool settle(struct ob_spaces *all)
+{
+	const uint64_t above = ZYGOTE_DOOR + DOOR_BYTES;
+	/* As the host has it: handler, flags, restorer, mask. */
+	const uint64_t by_default[4] = { 0 };
+	char *door = door_of(all);
+	uint32_t next = LIST_REQUEST;
+
+	memcpy(door + DOOR_DATA, by_default, sizeof(by_default));
+	next = ob_order(door, next, LIST_FAILED, SYS_munmap, 0, ZYGOTE_CODE, 0, 0);
+	next = ob_order(door, next, LIST_FAILED, SYS_munmap, above, ADDRESS_END - above, 0, 0);
+	next = ob_order(door, next, LIST_FAILED, SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
+	/* It waits for stubs, so it must not ignore this. */
+	next = ob_order(door, next, LIST_FAILED, SYS_rt_sigaction, SIGCHLD,
+			ZYGOTE_DOOR + DOOR_DATA, 0, 8);
+	return request(all, next);
+}
+
+static int open_files(struct ob_host *host, struct ob_spaces *all, struct birth *birth,
+		      int *control)
+{
+	int pair[2], code = make_code();
+
+	*control = raw_memfd("outboard-spaces", MFD_CLOEXEC);
+	if (code < 0 || *control < 0 || ftruncate(*control, (off_t)(SPACES_MOST * AREA_BYTES)) ||
+	    raw_socketpair(SOCK_STREAM | SOCK_CLOEXEC, pair)) {
+		raw_close(code);
+		raw_close(*control);
+		return -ENOMEM;
+	}
+	all->channel = pair[0];
+	all->has_huge = host->ram.huge_from;
+	birth->descriptors[FD_CHANNEL] = pair[1];
+	birth->descriptors[FD_CONTROL] = *control;
+	birth->descriptors[FD_CODE] = code;
+	birth->descriptors[FD_RAM] = host->ram.fd;
+	birth->descriptors[FD_HUGE] = all->has_huge ? host->ram.huge_fd : -1;
+	return 0;
+}
+
+static int map_control(struct ob_spaces *all, int control)
+{
+	const size_t size = SPACES_MOST * AREA_BYTES;
+	void *got = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, control,
+			 0);
+
+	if (got == MAP_FAILED)
+		return -ENOMEM;
+	madvise(got, size, MADV_DONTFORK);
+	madvise(got, size, MADV_DONTDUMP);
+	all->control = got;
+	return 0;
+}
+
+int ob_zygote_start(struct ob_host *host, struct ob_spaces *all)
+{
+	static struct birth birth;	/* of one zygote at a time: space.c */
+	int control, error = open_files(host, all, &birth, &control);
+
+	if (error)
+		return error;
+	error = map_control(all, control);
+	if (!error) {
+		prepare_door(all);
+		error = give_birth(&birth);
+	}
+	raw_close(birth.descriptors[FD_CHANNEL]);
+	raw_close(birth.descriptors[FD_CODE]);
+	raw_close(control);
+	all->zygote = birth.zygote;
+	if (!error && !settle(all))
+		error = -EAGAIN;
+	if (error)
+		ob_zygote_stop(all);
+	return error;
+}
+
+void ob_zygote_stop(struct ob_spaces *all)
+{
+	char byte;
+
+	if (all->control) {
+		/* The end of this channel is the zygote's; that of the other side is the stubs'. */
+		syscall(SYS_shutdown, all->channel, SHUT_WR);
+		raw_recv(all->channel, &byte, 1, 0);
+		munmap(all->control, SPACES_MOST * AREA_BYTES);
+		all->control = NULL;
+	}
+	raw_close(all->channel);
+	all->channel = -1;
+}
+
+int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid)
+{
+	char *door = door_of(all);
+	uint32_t next = LIST_CHILD, end = LIST_REQUEST + ORDER_BYTES;
+	bool done;
+
+	ob_space_lock(&all->lock);
+	next = ob_order(door, next, LIST_EXIT, SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0);
+	/* Another parent: the zygote has ended before that. */
+	next = ob_order(door, next, LIST_EXIT, SYS_getppid, 0, 0, 0, 0);
+	ob_order_at(door, next - ORDER_BYTES)->expected = (uint32_t)all->zygote;
+	next = ob_order_map(door, next, LIST_EXIT, MAPPER_CODE, PAGE, PROT_READ | PROT_EXEC, 0,
+			    FD_CODE, 0);
+	next = ob_order_map(door, next, LIST_EXIT, MAPPER_DOOR, DOOR_BYTES, PROT_READ, 0,
+			    FD_CONTROL, ob_space_offset(index, MAPPER_DOOR));
+	ob_order_special(door, next, ORDER_JUMP, ob_stub_address(MAPPER_CODE, ob_stub_start));
+	ob_order(door, LIST_REQUEST, LIST_FAILED, SYS_clone,
+		 CLONE_FILES | CLONE_PARENT_SETTID | SIGCHLD, 0, ZYGOTE_DOOR + DOOR_CHILD, 0);
+	ob_order_at(door, LIST_REQUEST)->arguments[5] = ZYGOTE_DOOR + LIST_CHILD;
+	done = request(all, end);
+	*pid = (pid_t)*ob_space_word(door, DOOR_CHILD);
+	ob_space_unlock(&all->lock);
+	return done ? 0 : -EAGAIN;
+}
+
+bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid)
+{
+	char *door = door_of(all);
+	bool is_over;
+
+	ob_space_lock(&all->lock);
+	ob_order(door, LIST_REQUEST, LIST_FAILED, SYS_wait4, (uint64_t)pid, 0, WNOHANG | __WALL, 0);
+	ob_order_at(door, LIST_REQUEST)->expected = (uint32_t)pid;
+	/* A stub does not outlive the zygote. */
+	is_over = request(all, LIST_REQUEST + ORDER_BYTES) || has_ended(all);
+	ob_space_unlock(&all->lock);
+	return is_over;
+}
+
+void ob_zygote_kill(struct ob_spaces *all, pid_t pid)
+{
+	char *door = door_of(all);
+	uint32_t next = LIST_REQUEST;
+
+	ob_space_lock(&all->lock);
+	next = ob_order(door, next, LIST_FAILED, SYS_kill, (uint64_t)pid, SIGKILL, 0, 0);
+	next = ob_order(door, next, LIST_FAILED, SYS_wait4, (uint64_t)pid, 0, __WALL, 0);
+	request(all, next);
+	ob_space_unlock(&all->lock);
+}
+
+void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t tid)
+{
+	struct ob_order *order = ob_order_at(door_of(all), DOOR_LIST + vcpu * ORDER_BYTES);
+
+	order->arguments[0] = (uint64_t)pid;
+	order->arguments[1] = tid;
+	order->arguments[2] = STUB_SIGNAL;
+	/* The thread may have come out meanwhile: that is no failure. */
+	order->otherwise = DOOR_LIST + (vcpu + 1) * ORDER_BYTES;
+	__atomic_store_n(&order->number, SYS_tgkill, __ATOMIC_SEQ_CST);
+	ring(all);
+}
+
+void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu)
+{
+	struct ob_order *order = ob_order_at(door_of(all), DOOR_LIST + vcpu * ORDER_BYTES);
+
+	if (__atomic_load_n(&order->number, __ATOMIC_RELAXED) != ORDER_SKIP)
+		__atomic_store_n(&order->number, ORDER_SKIP, __ATOMIC_RELAXED);
+}
