@@ -158,6 +158,13 @@ int ob_program_thread(struct thread_struct *thread, const struct kernel_clone_ar
 	return ob_vectors_make(thread);
 }
 
+/* A child that ends, and that nobody shall see. Another thread may wait for all children. */
+static void ob_failed_child_reap(long pid)
+{
+	while (kernel_wait4(pid, NULL, 0, NULL) == -ERESTARTSYS && !fatal_signal_pending(current))
+		schedule_timeout_uninterruptible(1);
+}
+
 static long ob_program_begin(struct ob_start *start)
 {
 	long pid;
@@ -170,8 +177,7 @@ static long ob_program_begin(struct ob_start *start)
 	}
 	if (!READ_ONCE(start->error))
 		return pid;
-	/* Another thread may have waited for all children. */
-	kernel_wait4(pid, NULL, 0, NULL);
+	ob_failed_child_reap(pid);
 	return start->error;
 }
 
