@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See space_bed.h. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "space_bed.h"
+#include "space/space.h"
 
 struct ob_space_event event;
 struct ob_space_registers registers;
@@ -42,4 +48,90 @@ uint32_t enter_at_code(uint64_t space)
 {
 	registers = (struct ob_space_registers){ .ip = CODE, .sp = DATA + PAGE, .flags = 0x202 };
 	return enter(space);
+}
+
+static pthread_t repeater;
+static bool is_repeating;
+
+static void *repeat_thread(void *fn)
+{
+	while (__atomic_load_n(&is_repeating, __ATOMIC_ACQUIRE)) {
+		usleep(1000);
+		((void (*)(void))fn)();
+	}
+	return NULL;
+}
+
+void repeat(void (*fn)(void))
+{
+	__atomic_store_n(&is_repeating, true, __ATOMIC_RELEASE);
+	CHECK(!pthread_create(&repeater, NULL, repeat_thread, (void *)fn));
+}
+
+void end_repeating(void)
+{
+	__atomic_store_n(&is_repeating, false, __ATOMIC_RELEASE);
+	CHECK(!pthread_join(repeater, NULL));
+}
+
+void interrupt_all(void)
+{
+	ob_host_space_interrupt(mock_host, 0);
+	ob_host_space_interrupt(mock_host, 1);
+}
+
+pid_t stub_of(uint64_t space)
+{
+	return mock_host->spaces->spaces[space].pid;
+}
+
+/* A process that has ended is there until its parent has noticed. */
+static bool is_alive(pid_t pid)
+{
+	char name[32], line[256] = "";
+	FILE *file;
+	bool alive;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "r");
+	if (!file)
+		return false;
+	alive = fgets(line, sizeof(line), file) && !strstr(line, ") Z") && !strstr(line, ") X");
+	fclose(file);
+	return alive;
+}
+
+bool process_ends(pid_t pid)
+{
+	for (int i = 0; i < 5000; i++) {
+		if (!is_alive(pid))
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
+static bool is_wanted(const char *name, int count, char **names)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
+			return true;
+	return !count;
+}
+
+int run_space_tests(const struct platform_test *test, int count, char **names)
+{
+	int failures = 0;
+
+	for (; test->name; test++) {
+		int status;
+
+		if (!is_wanted(test->name, count, names))
+			continue;
+		status = status_of_child(test->run);
+		failures += status != 0;
+		printf("%s %s\n", status ? "FAILED" : "ok", test->name);
+		fflush(stdout);
+	}
+	return failures != 0;
 }

@@ -6,11 +6,15 @@
 #ifndef OUTBOARD_TESTS_SPACE_BED_H
 #define OUTBOARD_TESTS_SPACE_BED_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include <outboard/hypercall_spaces.h>
+
+#include "space/stub.h"
 
 #include "platform_bed.h"
 
-#define PAGE 4096ull
 
 /* Where the tests show code and data, and which pages of RAM these are. */
 #define CODE 0x400000ull
@@ -39,5 +43,18 @@ void map(uint64_t space, uint64_t address, uint64_t physical, uint32_t protectio
 uint32_t enter(uint64_t space);
 /* From CODE on, with other registers 0. */
 uint32_t enter_at_code(uint64_t space);
+
+/* Calls a function on a thread every millisecond until end_repeating(). */
+void repeat(void (*fn)(void));
+void end_repeating(void);
+void interrupt_all(void);
+
+/* The process of a space. */
+pid_t stub_of(uint64_t space);
+/* Waits some seconds at most. */
+bool process_ends(pid_t pid);
+
+/* Runs the tests with these names; none: all. The list ends with a NULL. */
+int run_space_tests(const struct platform_test *tests, int count, char **names);
 
 #endif

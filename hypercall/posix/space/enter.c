@@ -48,11 +48,11 @@ static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thre
 			const struct ob_space_registers *registers)
 {
 	ob_frame_write(thread->slot, number, registers);
-	if (vcpu->vector_bytes)
+	if (vcpu->has_vector)
 		ob_frame_load_vector(thread->slot, vcpu->vector);
 	else if (thread->is_fresh)
 		ob_frame_reset_vector(thread->slot);
-	vcpu->vector_bytes = 0;
+	vcpu->has_vector = false;
 	vcpu->last = thread;
 	thread->is_fresh = false;
 }
@@ -157,26 +157,34 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 		run(host->spaces, space, vcpu, registers, event);
 }
 
+static int load_vector(struct ob_space_vcpu *vcpu, const void *area, uint64_t size)
+{
+	int error = ob_frame_check_vector(area, size);
+
+	if (error)
+		return error;
+	size = size < VECTOR_MOST ? size : VECTOR_MOST;
+	memcpy(vcpu->vector, area, size);
+	memset(vcpu->vector + size, 0, VECTOR_MOST - size);
+	vcpu->has_vector = true;
+	return 0;
+}
+
 int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint64_t size,
 			 uint32_t store)
 {
 	struct ob_space_vcpu *vcpu = vcpu_of(host, number);
-	int error;
 
-	if (!vcpu || size < ob_frame_vector_bytes())
+	if (!vcpu)
 		return -EINVAL;
-	if (!store) {
-		error = ob_frame_check_vector(area, size);
-		if (error)
-			return error;
-		vcpu->vector_bytes = ob_frame_vector_bytes();
-		memcpy(vcpu->vector, area, vcpu->vector_bytes);
-		return 0;
-	}
-	if (vcpu->vector_bytes)
-		memcpy(area, vcpu->vector, vcpu->vector_bytes);
+	if (!store)
+		return load_vector(vcpu, area, size);
+	if (size < VECTOR_LEAST)
+		return -EINVAL;
+	if (vcpu->has_vector)
+		memcpy(area, vcpu->vector, size < VECTOR_MOST ? size : VECTOR_MOST);
 	else if (vcpu->last)
-		ob_frame_store_vector(vcpu->last->slot, area);
+		ob_frame_store_vector(vcpu->last->slot, area, size);
 	else
 		return -EINVAL;
 	return 0;

@@ -11,6 +11,9 @@
  *                                 fault, as of a Linux without IA32 emulation
  *   sent, STUB_SIGNAL             interrupted
  *   SIGBUS of a page fault        gone: the host has no memory for a page of RAM
+ *   SIGILL                        an invalid instruction. The host raises it by itself, too
+ *   raised by the host itself     a general protection fault. The numbers in the frame are those of
+ *                                 an older trap
  *   any other                     the trap
  */
 #define _GNU_SOURCE
@@ -24,7 +27,6 @@
 #include "space.h"
 
 #define VECTOR_LEGACY 512u	/* bytes of FXSAVE */
-#define VECTOR_LEAST (VECTOR_LEGACY + 64u)
 #define VECTOR_MXCSR 24u
 #define VECTOR_MXCSR_MASK 28u
 #define MXCSR_INITIAL 0x1f80u
@@ -33,6 +35,7 @@
 #define VECTOR_HOST 464u
 #define VECTOR_MAGIC 0x46505853u	/* FP_XSTATE_MAGIC1 */
 
+#define VECTOR_INVALID 6
 #define VECTOR_PAGE_FAULT 14
 #define VECTOR_PROTECTION 13
 /* Of `int 0x80` where no program may use it: the number of the gate. */
@@ -144,12 +147,16 @@ static void read_event(const ucontext_t *context, const siginfo_t *info,
 		       struct ob_space_registers *registers, struct ob_space_event *event)
 {
 	const greg_t *frame = context->uc_mcontext.gregs;
-	const uint64_t vector = load(&frame[REG_TRAPNO]);
+	uint64_t vector = load(&frame[REG_TRAPNO]);
 	const int number = *(const volatile int *)&info->si_signo;
 	const int code = *(const volatile int *)&info->si_code;
 	const uint32_t arch = *(const volatile uint32_t *)&info->si_arch;
 
 	*event = (struct ob_space_event){ .kind = OB_SPACE_TRAP };
+	if (number == SIGILL)
+		vector = VECTOR_INVALID;
+	else if (code == SI_KERNEL && vector == VECTOR_PAGE_FAULT)
+		vector = VECTOR_PROTECTION;
 	if (number == SIGSYS && code > 0) {
 		if (arch == AUDIT_ARCH_X86_64) {
 			event->kind = OB_SPACE_SYSCALL;
@@ -186,18 +193,13 @@ void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 
 /* ---- vector registers ---------------------------------------------------- */
 
-uint32_t ob_frame_vector_bytes(void)
-{
-	return layout.vector_bytes;
-}
-
 /* What the host would refuse at rt_sigreturn, and end the stub for. */
 int ob_frame_check_vector(const void *area, uint64_t size)
 {
 	uint64_t header[8];
 	uint32_t mxcsr;
 
-	if (!layout.vector_bytes || size < layout.vector_bytes)
+	if (!layout.vector_bytes || size < VECTOR_LEAST)
 		return -EINVAL;
 	memcpy(&mxcsr, (const char *)area + VECTOR_MXCSR, sizeof(mxcsr));
 	memcpy(header, (const char *)area + VECTOR_LEGACY, sizeof(header));
@@ -219,11 +221,13 @@ void ob_frame_load_vector(char *slot, const void *area)
 	memcpy(to + VECTOR_LEGACY, from + VECTOR_LEGACY, layout.vector_bytes - VECTOR_LEGACY);
 }
 
-void ob_frame_store_vector(const char *slot, void *area)
+void ob_frame_store_vector(const char *slot, void *area, uint64_t size)
 {
+	uint64_t bytes = size < layout.vector_bytes ? size : layout.vector_bytes;
 	char *to = area;
 
-	memcpy(to, slot + layout.vector, layout.vector_bytes);
+	memcpy(to, slot + layout.vector, bytes);
+	memset(to + bytes, 0, size - bytes);
 	memset(to + VECTOR_HOST, 0, VECTOR_LEGACY - VECTOR_HOST);
 }
 

@@ -89,10 +89,12 @@ struct ob_space {
 
 /* Vector registers in the standard format of XSAVE; the most that fits into a slot. */
 #define VECTOR_MOST 16384u
+/* The legacy part and the header. */
+#define VECTOR_LEAST 576u
 
 struct ob_space_vcpu {
 	_Alignas(64) char vector[VECTOR_MOST];	/* for the next entry */
-	uint32_t vector_bytes;			/* 0: none are given */
+	bool has_vector;
 	struct ob_space_thread *running;	/* atomic */
 	struct ob_space_thread *last;
 	uint32_t is_wanted;			/* it is to be interrupted; atomic */
@@ -194,11 +196,13 @@ bool ob_frame_learn(const char *slot);
 void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers);
 void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 		   struct ob_space_event *event);
-/* Vector registers: as ob_host_space_vector(), and of a thread that has never run. */
+/*
+ * Vector registers: what ob_host_space_vector() refuses; those of the thread; those of a thread that
+ * has never run. `area` of `load` has VECTOR_MOST bytes.
+ */
 int ob_frame_check_vector(const void *area, uint64_t size);
-uint32_t ob_frame_vector_bytes(void);
 void ob_frame_load_vector(char *slot, const void *area);
-void ob_frame_store_vector(const char *slot, void *area);
+void ob_frame_store_vector(const char *slot, void *area, uint64_t size);
 void ob_frame_reset_vector(char *slot);
 
 extern const char ob_stub_code[], ob_stub_code_end[], ob_stub_start[], ob_stub_handler[],

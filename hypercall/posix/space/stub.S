@@ -209,5 +209,6 @@ run:
 ob_stub_return:
 	ud2
 ob_stub_code_end:
+	.org	ob_stub_code + PAGE		/* an error if the code is larger */
 
 	.section .note.GNU-stack, "", @progbits

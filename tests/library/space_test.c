@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tests the group spaces of the POSIX platform without a kernel: each kind of event, registers,
+ * mappings, interrupts, threads, and stubs that die. Arguments: names of tests; none: all. Link with
+ * space_bed.c and platform_bed.c. space_hostile_test.c has the programs that attack the stub.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "space_bed.h"
+#include "space/space.h"
+
+#define LOOP "\xeb\xfe"
+#define SYSCALL "\x0f\x05"
+
+/* ---- events -------------------------------------------------------------- */
+
+static void test_syscall(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL LOOP)), *value = &registers.ax;
+	struct ob_space_registers given;
+
+	for (size_t i = 0; i < sizeof(registers) / 8; i++)
+		value[i] = 0x1234567800000000 + i;
+	registers.ip = CODE;
+	registers.flags = 0x246;
+	registers.fs_base = 0x7123456789ab;
+	registers.gs_base = 0xffff812345678000;
+	given = registers;
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.ip, CODE + 2);
+	CHECK_EQUAL(registers.cx, CODE + 2);
+	CHECK_EQUAL(registers.r11, 0x246);
+	given.ip = given.cx = CODE + 2;
+	given.r11 = 0x246;
+	CHECK(!memcmp(&given, &registers, sizeof(given)));
+	CHECK_EQUAL(event.vector | event.error_code | event.address, 0);
+}
+
+/* Numbers of x32 are the kernel's affair; rt_sigreturn and futex of the program's own are, too. */
+static void test_numbers(void)
+{
+	static const uint64_t numbers[] = { 39, 15, 202, 231, 0x40000027, ~0ull };
+	uint64_t space = new_space(BYTES(SYSCALL LOOP));
+
+	for (size_t i = 0; i < sizeof(numbers) / 8; i++) {
+		registers = (struct ob_space_registers){ .ip = CODE, .ax = numbers[i] };
+		CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+		CHECK_EQUAL(registers.ax, numbers[i]);
+		CHECK_EQUAL(registers.ip, CODE + 2);
+	}
+}
+
+static void check_trap(const char *code, size_t size, uint32_t vector, uint64_t ip)
+{
+	uint64_t space = new_space(code, size);
+
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.vector, vector);
+	CHECK_EQUAL(registers.ip, CODE + ip);
+	ob_host_space_destroy(mock_host, space);
+}
+
+static void test_traps(void)
+{
+	check_trap(BYTES("\xf7\xf0"), 0, 0);			/* div %eax */
+	check_trap(BYTES("\xcc"), 3, 1);			/* int3 */
+	check_trap(BYTES("\x0f\x0b"), 6, 0);			/* ud2 */
+	check_trap(BYTES("\xf4"), 13, 0);			/* hlt */
+	check_trap(BYTES("\xcd\x80"), 13, 0);			/* int $0x80 */
+	CHECK_EQUAL(event.error_code, 0x402);
+	check_trap(BYTES("\x68\x02\x01\x00\x00\x9d\x90\x90"), 1, 7); /* popf: TF; nop; nop */
+	check_trap(BYTES("\x0f\x0b"), 6, 0);
+}
+
+static void check_fault(const char *code, size_t size, uint64_t error)
+{
+	check_trap(code, size, 14, 0);
+	CHECK_EQUAL(event.address, 0x12345678);
+	CHECK_EQUAL(event.error_code, error);
+}
+
+static void test_faults(void)
+{
+	uint64_t space;
+
+	check_fault(BYTES("\x8a\x04\x25\x78\x56\x34\x12"), 4);	/* mov 0x12345678, %al */
+	check_fault(BYTES("\x88\x04\x25\x78\x56\x34\x12"), 6);	/* mov %al, 0x12345678 */
+	/* movb $0, CODE: write of a page that is shown */
+	space = new_space(BYTES("\xc6\x05\xf9\xff\xff\xff\x00"));
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.vector, 14);
+	CHECK_EQUAL(event.error_code, 4 | 2 | 1);
+	CHECK_EQUAL(event.address, CODE);
+	registers.ip = DATA + 8;	/* not executable */
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.address, DATA + 8);
+	CHECK_EQUAL(event.error_code, 4 | 1 | 16);
+}
+
+static void test_bad_registers(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL LOOP));
+
+	registers = (struct ob_space_registers){ .ip = 0x8000000000000000, .flags = ~0x100ull };
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.vector, 13);
+	registers = (struct ob_space_registers){ .ip = CODE, .fs_base = 1ull << 48 };
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.vector, 13);
+	CHECK_EQUAL(registers.ip, CODE);
+	/* Flags of the processor's own stay as they are. */
+	registers = (struct ob_space_registers){ .ip = CODE, .flags = 0x3000 };
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.flags & 0x3200, 0x200);
+	ob_host_space_enter(mock_host, space + 1, 0, &registers, &event);
+	CHECK_EQUAL(event.kind, OB_SPACE_GONE);
+	ob_host_space_enter(mock_host, 0, 0, &registers, &event);
+	CHECK_EQUAL(event.kind, OB_SPACE_GONE);
+}
+
+/* The page of old system calls, if the host has one, answers nothing by itself. */
+static void test_vsyscall(void)
+{
+	uint64_t space = new_space(BYTES("\xff\xd0" LOOP));	/* call *%rax */
+
+	registers = (struct ob_space_registers){ .ip = CODE, .sp = DATA + PAGE,
+						 .ax = 0xffffffffff600400 };
+	if (enter(space) == OB_SPACE_SYSCALL) {
+		CHECK_EQUAL(registers.ax, 201);
+		CHECK_EQUAL(registers.ip, CODE + 2);
+	} else {
+		CHECK_EQUAL(event.kind, OB_SPACE_TRAP);
+		CHECK_EQUAL(event.vector, 14);
+	}
+}
+
+/* ---- vector registers ---------------------------------------------------- */
+
+#define AREA 4096
+#define XMM 160
+#define YMM_HIGH 576
+#define FEATURES 512
+
+static _Alignas(64) unsigned char area[AREA], other[AREA];
+
+static void fill_area(int seed)
+{
+	static const uint32_t mxcsr = 0x1f80;
+
+	memset(area, 0, sizeof(area));
+	memcpy(area + 24, &mxcsr, sizeof(mxcsr));
+	for (int i = 0; i < 256; i++) {
+		area[XMM + i] = (unsigned char)(i * 3 + seed);
+		area[YMM_HIGH + i] = (unsigned char)(i * 5 + seed);
+	}
+	area[FEATURES] = 2 | 4;
+}
+
+static int vector(uint32_t vcpu, void *bytes, uint32_t store)
+{
+	return ob_host_space_vector(mock_host, vcpu, bytes, AREA, store);
+}
+
+static void test_vector(void)
+{
+	/* vmovdqa %ymm1, %ymm0 */
+	uint64_t space = new_space(BYTES("\xc5\xfd\x6f\xc1" SYSCALL)), next;
+
+	CHECK_EQUAL(vector(0, other, 1), -EINVAL);
+	fill_area(7);
+	CHECK_EQUAL(vector(0, area, 0), 0);
+	CHECK_EQUAL(vector(0, other, 1), 0);
+	CHECK(!memcmp(area, other, YMM_HIGH + 256));
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(vector(0, other, 1), 0);
+	CHECK_EQUAL(other[FEATURES] & 6, 6);
+	memcpy(area + XMM, area + XMM + 16, 16);
+	memcpy(area + YMM_HIGH, area + YMM_HIGH + 16, 16);
+	CHECK(!memcmp(area + XMM, other + XMM, 256));
+	CHECK(!memcmp(area + YMM_HIGH, other + YMM_HIGH, 256));
+	/* They stay until the next entry, and are there in it. */
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(vector(0, other, 1), 0);
+	CHECK(!memcmp(area + XMM + 32, other + XMM + 32, 224));
+	/* A space that uses the stub again finds nothing of them. */
+	ob_host_space_destroy(mock_host, space);
+	next = new_space(BYTES(SYSCALL));
+	CHECK_EQUAL(stub_of(next), stub_of(space));
+	CHECK_EQUAL(enter_at_code(next), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(vector(0, other, 1), 0);
+	for (int i = 0; i < 256; i++)
+		CHECK(!other[XMM + i] || !(other[FEATURES] & 2));
+}
+
+/* XRSTOR refuses these; the host would end the stub. */
+static void test_bad_vector(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL));
+
+	for (int i = 0; i < 64; i++) {
+		fill_area(1);
+		area[FEATURES + i] |= 0x80;
+		if (i == 1)	/* PKRU and what is beside it */
+			continue;
+		if (vector(0, area, 0)) {
+			CHECK_EQUAL(vector(0, area, 0), -EINVAL);
+			continue;
+		}
+		CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	}
+	fill_area(1);
+	area[27] = 0xff;	/* MXCSR */
+	CHECK_EQUAL(vector(0, area, 0), -EINVAL);
+	CHECK_EQUAL(ob_host_space_vector(mock_host, 0, area, 512, 0), -EINVAL);
+	CHECK_EQUAL(ob_host_space_vector(mock_host, VCPUS_MOST, area, AREA, 1), -EINVAL);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+}
+
+/* ---- mappings ------------------------------------------------------------ */
+
+/* mov DATA, %rax; syscall; from the head */
+#define READ_DATA "\x48\x8b\x04\x25\x00\x00\x50\x00" SYSCALL "\xeb\xf4"
+
+static void test_mappings(void)
+{
+	uint64_t space = new_space(BYTES(READ_DATA));
+
+	for (uint64_t i = 0; i < 3; i++)
+		*(uint64_t *)ram((2 + i) * PAGE) = 100 + i;
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.ax, 100);
+	map(space, DATA, 3 * PAGE, READ);
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.ax, 101);
+	ob_host_space_unmap(mock_host, space, DATA, PAGE);
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.address, DATA);
+	CHECK_EQUAL(event.error_code, 4);
+	/* Noted and taken back: nothing is shown. */
+	map(space, DATA, 4 * PAGE, READ);
+	ob_host_space_unmap(mock_host, space, 0, SPACE_END);
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK(event.address >= CODE && event.address < CODE + PAGE);
+	map(space, CODE, CODE_PAGE, EXECUTE);
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.address, DATA);
+	/* A run of pages. */
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, DATA, DATA_PAGE, 3 * PAGE, WRITE), 0);
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.ax, 100);
+}
+
+static void test_bad_mappings(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL));
+
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, SPACE_END, 0, PAGE, READ), -EINVAL);
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, 0, RAM_SIZE, PAGE, READ), -EINVAL);
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, 0, 0, 1, READ), -EINVAL);
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, ~PAGE + 1, 0, PAGE, READ), -EINVAL);
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, PAGE, 0, ~0ull & ~(PAGE - 1), READ),
+		    -EINVAL);
+	CHECK_EQUAL(ob_host_space_map(mock_host, 999, DATA, 0, PAGE, READ), -EINVAL);
+	ob_host_space_unmap(mock_host, space, SPACE_END, PAGE);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+}
+
+/* The host has no room for so many: all are dropped, and those in use come back. */
+static void test_too_many_mappings(void)
+{
+	uint64_t space = new_space(BYTES(READ_DATA));
+	int faults = 0;
+
+	for (uint64_t i = 0; i < 70000; i++)
+		map(space, (1ull << 32) + i * 2 * PAGE, i % 1000 * PAGE, READ);
+	registers = (struct ob_space_registers){ .ip = CODE };
+	while (enter(space) == OB_SPACE_TRAP && faults++ < 4) {
+		CHECK_EQUAL(event.vector, 14);
+		map(space, CODE, CODE_PAGE, EXECUTE);
+		map(space, DATA, DATA_PAGE, WRITE);
+	}
+	CHECK_EQUAL(event.kind, OB_SPACE_SYSCALL);
+	CHECK(faults);
+	ob_host_space_unmap(mock_host, space, 0, SPACE_END);
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+}
+
+/* ---- two vCPUs ----------------------------------------------------------- */
+
+static uint64_t reading;
+static bool is_over;
+
+/* Looks for the mark of a page that serves another purpose. 6: an invalid instruction, found. */
+static void *read_on(void *unused)
+{
+	struct ob_space_registers mine = { .ip = CODE };
+	struct ob_space_event last = { 0 };
+
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
+		ob_host_space_enter(mock_host, reading, 1, &mine, &last);
+		CHECK(last.kind != OB_SPACE_GONE && last.kind != OB_SPACE_SYSCALL);
+		CHECK(last.kind == OB_SPACE_INTERRUPTED || last.vector == 14);
+		if (last.kind == OB_SPACE_TRAP)
+			map(reading, DATA, DATA_PAGE, READ);
+	}
+	return unused;
+}
+
+/* When unmap has returned, user code on another vCPU does not reach the page. */
+static void test_unmap_is_final(void)
+{
+	/* mov DATA, %eax; cmp $0x5ec4e7, %eax; jne; ud2 */
+	static const char code[] = "\x8b\x04\x25\x00\x00\x50\x00\x3d\xe7\xc4\x5e\x00\x75\xf2\x0f\x0b";
+	volatile uint32_t *page;
+	pthread_t thread;
+
+	reading = new_space(code, sizeof(code));
+	page = (volatile uint32_t *)ram(DATA_PAGE);
+	CHECK(!pthread_create(&thread, NULL, read_on, NULL));
+	for (int i = 0; i < 1000; i++) {
+		if (i % 8 == 0)
+			usleep(100);
+		ob_host_space_unmap(mock_host, reading, DATA, PAGE);
+		*page = 0x5ec4e7;
+		for (volatile int wait = 0; wait < 1000; wait++)
+			;
+		*page = 0;
+		map(reading, DATA, DATA_PAGE, READ);
+	}
+	__atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
+	ob_host_space_interrupt(mock_host, 1);
+	CHECK(!pthread_join(thread, NULL));
+}
+
+/* ---- interrupts ---------------------------------------------------------- */
+
+static void test_interrupt(void)
+{
+	uint64_t space = new_space(BYTES(LOOP));
+
+	ob_host_space_interrupt(mock_host, 0);
+	ob_host_space_interrupt(mock_host, 0);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_INTERRUPTED);
+	CHECK_EQUAL(registers.ip, CODE);
+	repeat(interrupt_all);
+	for (int i = 0; i < 100; i++) {
+		registers.bx = (uint64_t)i;
+		CHECK_EQUAL(enter(space), OB_SPACE_INTERRUPTED);
+		CHECK_EQUAL(registers.ip, CODE);
+		CHECK_EQUAL(registers.bx, i);
+	}
+	end_repeating();
+}
+
+/* ---- stubs that die ------------------------------------------------------ */
+
+static pid_t victim;
+
+static void kill_victim(void)
+{
+	kill(victim, SIGKILL);
+}
+
+static void test_stub_dies(void)
+{
+	uint64_t space = new_space(BYTES(LOOP)), next;
+
+	victim = stub_of(space);
+	repeat(kill_victim);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_GONE);
+	end_repeating();
+	CHECK_EQUAL(enter(space), OB_SPACE_GONE);
+	map(space, DATA, DATA_PAGE, READ);
+	ob_host_space_unmap(mock_host, space, DATA, PAGE);
+	next = new_space(BYTES(SYSCALL));
+	CHECK_EQUAL(enter_at_code(next), OB_SPACE_SYSCALL);
+	ob_host_space_destroy(mock_host, space);
+	victim = stub_of(next);
+	/* While no code is in there. */
+	kill_victim();
+	CHECK_EQUAL(enter_at_code(next), OB_SPACE_GONE);
+	ob_host_space_unmap(mock_host, next, DATA, PAGE);
+	ob_host_space_destroy(mock_host, next);
+	CHECK_EQUAL(enter_at_code(new_space(BYTES(SYSCALL))), OB_SPACE_SYSCALL);
+}
+
+static void test_zygote_dies(void)
+{
+	uint64_t space = new_space(BYTES(LOOP));
+	pid_t stub = stub_of(space);
+
+	victim = mock_host->spaces->zygote;
+	repeat(kill_victim);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_GONE);
+	end_repeating();
+	CHECK(process_ends(stub));
+	ob_host_space_destroy(mock_host, space);
+	CHECK_EQUAL(ob_host_space_create(mock_host, &space), -EAGAIN);
+	ob_host_regions_release(mock_host);
+}
+
+static int ends[2];
+
+/* Ends by itself in a loop of user code, or is killed there. */
+static void boot_and_report(void)
+{
+	uint64_t space = new_space(BYTES(LOOP));
+	pid_t pids[] = { getpid(), stub_of(space), mock_host->spaces->zygote };
+
+	CHECK(write(ends[1], pids, sizeof(pids)) == sizeof(pids));
+	enter_at_code(space);
+}
+
+/* Nothing outlives the kernel's process. */
+static void test_process_dies(void)
+{
+	pid_t pids[3], child;
+
+	CHECK(!pipe(ends));
+	child = fork();
+	if (!child) {
+		boot_and_report();
+		_exit(0);
+	}
+	CHECK(read(ends[0], pids, sizeof(pids)) == sizeof(pids));
+	kill(child, SIGKILL);
+	CHECK(waitpid(child, NULL, 0) == child);
+	CHECK(process_ends(pids[1]));
+	CHECK(process_ends(pids[2]));
+}
+
+static void child_of_fork(void)
+{
+	uint64_t space;
+
+	if (enter_at_code(1) != OB_SPACE_GONE)
+		_exit(1);
+	if (ob_platform_start(mock_host, NULL, NULL))
+		_exit(2);
+	reserve_all();
+	space = new_space(BYTES(SYSCALL));
+	if (enter_at_code(space) != OB_SPACE_SYSCALL)
+		_exit(3);
+	ob_host_regions_release(mock_host);
+}
+
+/* A child has no spaces of its parent, and can make its own. */
+static void test_fork(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL LOOP));
+	pid_t stub = stub_of(space), zygote = mock_host->spaces->zygote;
+
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(status_of_child(child_of_fork), 0);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	/* The program that waits for its children finds none of ours. */
+	CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+	ob_host_regions_release(mock_host);
+	CHECK(process_ends(stub) && process_ends(zygote));
+}
+
+static void test_many_spaces(void)
+{
+	uint64_t spaces[50];
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 50; i++)
+			spaces[i] = new_space(BYTES(SYSCALL));
+		for (int i = 0; i < 50; i++)
+			CHECK_EQUAL(enter_at_code(spaces[i]), OB_SPACE_SYSCALL);
+		for (int i = 0; i < 50; i++)
+			ob_host_space_destroy(mock_host, spaces[i]);
+	}
+	CHECK_EQUAL(spaces[49], 50);
+}
+
+static const struct platform_test tests[] = {
+	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
+	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(bad_mappings),
+	TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt), TEST(stub_dies),
+	TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces),
+	{ NULL, NULL },
+};
+
+int main(int count, char **arguments)
+{
+	return run_space_tests(tests, count - 1, arguments + 1);
+}

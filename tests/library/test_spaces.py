@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The group spaces of the POSIX platform, without a kernel: user code in stub processes."""
+
+import pytest
+
+from library import test_capi as capi
+
+# Threads of the stubs are no threads of the program, so the thread sanitizer finds nothing there.
+SANITIZERS = [capi.PLAIN, "address"]
+
+
+def program(directory, name, sanitizer):
+    return capi.platform_program(directory, (name, "space_bed.c", "platform_bed.c"), sanitizer)
+
+
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_spaces(work, sanitizer):
+    capi.run(program(work, "space_test.c", sanitizer))
+
+
+# The tracer watches a process that is no child of its own.
+@pytest.mark.needs_root
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_hostile_programs(work, sanitizer):
+    capi.run(program(work, "space_hostile_test.c", sanitizer))
