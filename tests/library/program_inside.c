@@ -112,6 +112,7 @@ static atomic_bool enough;
 
 #define OURS 0x1111111111111111ull
 #define OTHERS 0x2222222222222222ull
+#define TAKEN_PAGES 16
 
 /* The page is ours, new, or not there: never what somebody else has in it. */
 static void *watch(void *unused)
@@ -128,11 +129,11 @@ static void *watch(void *unused)
 /* Takes pages that have just become free, and writes to them. */
 static void take_pages(void)
 {
-	uint64_t *memory = map(64 * PAGE, MAP_PRIVATE);
+	uint64_t *memory = map(TAKEN_PAGES * PAGE, MAP_PRIVATE);
 
-	for (unsigned int i = 0; i < 64 * PAGE / sizeof(*memory); i++)
+	for (unsigned int i = 0; i < TAKEN_PAGES * PAGE / sizeof(*memory); i++)
 		memory[i] = OTHERS;
-	CHECK(!munmap(memory, 64 * PAGE));
+	CHECK(!munmap(memory, TAKEN_PAGES * PAGE));
 }
 
 static void unmapping(void)
@@ -141,7 +142,7 @@ static void unmapping(void)
 
 	watched = map(PAGE, MAP_PRIVATE);
 	CHECK(!pthread_create(&watcher, NULL, watch, NULL));
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < 100; i++) {
 		*watched = OURS;
 		CHECK(!madvise((void *)watched, PAGE, MADV_DONTNEED));
 		take_pages();
@@ -196,7 +197,9 @@ static void faults(void)
 	char *memory = map(3 * PAGE, MAP_PRIVATE), *file;
 	char name[] = "/tmp/faults-XXXXXX";
 	int fd = mkstemp(name);
+	char *good = map(PAGE, MAP_PRIVATE);
 
+	strcpy(good, "/");
 	set_handler(SIGSEGV, on_fault, 0);
 	set_handler(SIGBUS, on_fault, 0);
 	CHECK(!mprotect(memory, PAGE, PROT_READ));
@@ -220,6 +223,9 @@ static void faults(void)
 	check_bad_pointer((void *)0x1e0000000000, "the kernel's code");
 	check_bad_pointer((void *)0xffff800000000000, "the upper half");
 	check_bad_pointer((void *)0x7ffffffff000, "the last page");
+	/* They differ from a good one only in bits that page tables do not look at. */
+	check_bad_pointer(good + (1ul << 48), "memory, with bit 48 set");
+	check_bad_pointer(good + (1ul << 63), "memory, with bit 63 set");
 	/* A pointer into the page that may only be read. */
 	CHECK(read(open("/dev/zero", O_RDONLY), memory, 1) == -1 && errno == EFAULT);
 }
