@@ -55,6 +55,8 @@ static int make_descriptors(void)
 	CHECK(ends[0] == 1 && ends[1] == 2);
 	OK(ob_sys_dup3(1, 10, O_CLOEXEC));
 	OK(ob_sys_dup2(2, 1));
+	/* Programs do not get it. */
+	OK(ob_sys_dup2(10, 11));
 	return 10;
 }
 

@@ -129,8 +129,6 @@ static int ob_layout_reserve(const struct ob_info *info, u64 memory)
 		    ob_reserve_page_array(memory);
 
 	ob_layout.direct_offset = ob_layout.ram - OB_PHYS_OFFSET;
-	if (ob_host_groups.spaces)
-		ob_layout.space_end = info->space_end;
 	return error ?: ob_host_ram_extend(ob_host, ob_layout.ram, ob_memory_at_boot());
 }
 
@@ -177,6 +175,7 @@ void ob_configure(const struct ob_boot_parameters *parameters, const struct ob_i
 	ob_machine.command_line = parameters->command_line ?: "";
 	ob_machine.components = parameters->components ?: "";
 	ob_machine.spare_interfaces = parameters->spare_interfaces;
+	ob_layout.space_end = ob_host_groups.spaces ? info->space_end : 0;
 }
 
 static int ob_boot_cold(const struct ob_boot_parameters *parameters, const struct ob_info *info)
