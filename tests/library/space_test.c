@@ -323,12 +323,11 @@ static void test_unmap_is_final(void)
 	reading = new_space(code, sizeof(code));
 	page = (volatile uint32_t *)ram(DATA_PAGE);
 	CHECK(!pthread_create(&thread, NULL, read_on, NULL));
-	for (int i = 0; i < 1000; i++) {
-		if (i % 8 == 0)
-			usleep(100);
+	for (int i = 0; i < 300; i++) {
+		usleep(100);	/* the other thread runs user code again */
 		ob_host_space_unmap(mock_host, reading, DATA, PAGE);
 		*page = 0x5ec4e7;
-		for (volatile int wait = 0; wait < 1000; wait++)
+		for (volatile int wait = 0; wait < 30000; wait++)
 			;
 		*page = 0;
 		map(reading, DATA, DATA_PAGE, READ);
