@@ -2,7 +2,7 @@
 /*
  * An ordinary Linux program. program_test.c runs it inside of the kernel: program_inside CASE. A
  * case ends with 0, or names the first check that failed. It knows nothing of Outboard, so it must
- * pass on any Linux.
+ * pass on any Linux; `hunger` on one with less than 1 GB.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -228,6 +228,24 @@ static void faults(void)
 	check_bad_pointer(good + (1ul << 63), "memory, with bit 63 set");
 	/* A pointer into the page that may only be read. */
 	CHECK(read(open("/dev/zero", O_RDONLY), memory, 1) == -1 && errno == EFAULT);
+}
+
+/* The child wants more than there is, and is killed for it. The parent goes on. */
+static void hunger(void)
+{
+	pid_t child = fork_or_die();
+	int status;
+
+	if (!child) {
+		size_t size = 1ul << 30;
+		char *memory = map(size, MAP_PRIVATE | MAP_NORESERVE);
+
+		for (size_t i = 0; i < size; i += PAGE)
+			memory[i] = 1;
+		_exit(0);
+	}
+	status = wait_for(child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 /* ---- time: a task that does not run --------------------------------------- */
@@ -508,7 +526,7 @@ static const struct {
 } cases[] = {
 	{ "copy_on_write", copy_on_write }, { "unmapping", unmapping }, { "faults", faults },
 	{ "stopping", stopping }, { "signals", signals }, { "threads", threads },
-	{ "execute", execute }, { "executed", executed }, { "script", script },
+	{ "hunger", hunger }, { "execute", execute }, { "executed", executed }, { "script", script },
 	{ "arguments", nothing }, { "nothing", nothing }, { "endless", endless },
 	{ "fail", fail }, { "hello", hello },
 };

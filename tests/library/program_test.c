@@ -17,6 +17,19 @@
 
 #define INSIDE "/bin/inside"
 
+/* With so little memory that a program can use it up. */
+static void boot(unsigned int vcpus)
+{
+	struct ob_config config = {
+		.size = sizeof(config),
+		.vcpus = vcpus,
+		.memory = 96ull << 20,
+		.log_level = OB_LOG_DEFAULT,
+	};
+
+	CHECK_EQUAL(ob_boot(&config), 0);
+}
+
 static void make_parents(const char *path)
 {
 	char copy[256];
@@ -138,12 +151,12 @@ int main(int argc, char **argv)
 {
 	static const char *const cases[] = {
 		"copy_on_write", "unmapping", "faults", "stopping", "signals", "threads", "execute",
-		"script",
+		"script", "hunger",
 	};
 	int output;
 
 	CHECK(argc > 2);
-	client_boot((unsigned int)atoi(argv[1]));
+	boot((unsigned int)atoi(argv[1]));
 	for (int i = 2; i < argc; i++)
 		copy_in(argv[i], i == 2 ? INSIDE : argv[i]);
 	output = make_descriptors();
