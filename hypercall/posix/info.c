@@ -2,10 +2,12 @@
 /* Info: describes this host to the kernel. */
 #define _GNU_SOURCE
 #include <sched.h>
+#include <sys/auxv.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "internal.h"
+#include "space/space.h"
 
 /* Address space costs nothing, so these are generous. */
 #define VMALLOC_BYTES (32ull << 30)
@@ -32,6 +34,14 @@ uint64_t ob_platform_memory_host(void)
 	if (sysinfo(&info))
 		return 0;
 	return (uint64_t)info.totalram * info.mem_unit;
+}
+
+/* The host lets programs change the bases of fs and gs themselves (HWCAP2_FSGSBASE). */
+#define HAS_BASES 2
+
+uint64_t ob_posix_space_end(void)
+{
+	return getauxval(AT_HWCAP2) & HAS_BASES ? SPACE_END : 0;
 }
 
 void ob_host_info(struct ob_host *host, struct ob_info *info)

@@ -185,11 +185,10 @@ void ob_posix_snapshot_forked(struct ob_host *host);
 /* No snapshot is wanted, until ob_posix_snapshot_request. */
 void ob_posix_snapshot_reset(struct ob_host *host);
 
-/*
- * space/space.c: where addresses of programs end; 0: the host cannot run programs. Ends all stub
- * processes; forgets, in a fork()ed child, the parent's.
- */
+/* info.c: where addresses of programs end; 0: the host cannot run programs. */
 uint64_t ob_posix_space_end(void);
+
+/* space/space.c: ends all stub processes; forgets, in a fork()ed child, the parent's. */
 void ob_posix_spaces_stop(struct ob_host *host);
 void ob_posix_spaces_forked(struct ob_host *host);
 

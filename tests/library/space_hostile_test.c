@@ -88,7 +88,8 @@ static int note_signal(int number)
 	siginfo_t info;
 
 	if (number == SIGSYS && !ptrace(PTRACE_GETSIGINFO, traced.thread, 0, &info) &&
-	    info.si_code == CODE_OF_FILTER && (uint32_t)info.si_syscall == (uint32_t)traced.number &&
+	    info.si_code == CODE_OF_FILTER &&
+	    (uint32_t)info.si_syscall == (uint32_t)traced.number &&
 	    (uint64_t)info.si_call_addr == traced.at) {
 		traced.refused++;
 		traced.at = 0;
@@ -306,6 +307,62 @@ static void test_blocked_signals(void)
 	check_others(bystander);
 }
 
+/*
+ * Code that reports the end of its entry in the slot, and runs on: it counts in a page. Returns when
+ * it does.
+ */
+static uint64_t new_runner(void)
+{
+	/* mov %eax, (%rdx); 2: incl DATA; jmp 2 */
+	static const char code[] = "\x89\x02\xff\x04\x25\x00\x00\x50\x00\xeb\xf7";
+	uint64_t space = new_space(code, sizeof(code) - 1);
+	volatile uint32_t *count = (volatile uint32_t *)ram(DATA_PAGE);
+	uint32_t before = *count;
+
+	registers = (struct ob_space_registers){ .ip = CODE, .dx = THREAD_SLOT(0) + SLOT_DONE,
+						 .ax = 2 };
+	/* The frame that is read is that of the first stop. */
+	enter(space);
+	while (*count == before)
+		;
+	return space;
+}
+
+static bool is_counting(void)
+{
+	volatile uint32_t *count = (volatile uint32_t *)ram(DATA_PAGE);
+	uint32_t before = *count;
+
+	usleep(20000);
+	return *count != before;
+}
+
+/* A report is no proof: a page that is unmapped is out of reach. */
+static void test_unmap_of_runner(void)
+{
+	uint64_t space = new_runner();
+
+	CHECK(is_counting());
+	ob_host_space_unmap(mock_host, space, DATA, PAGE);
+	CHECK(!is_counting());
+}
+
+/* It does not run beside another program of its vCPU. */
+static void test_runner_and_others(void)
+{
+	uint64_t bystander = new_space(BYTES(SYSCALL LOOP)), space;
+
+	memcpy(ram(5 * PAGE), SYSCALL LOOP, 4);
+	map(bystander, CODE, 5 * PAGE, EXECUTE);
+	space = new_runner();
+	CHECK(is_counting());
+	check_call(bystander);
+	CHECK(!is_counting());
+	CHECK_EQUAL(enter(space), OB_SPACE_GONE);
+	memcpy(ram(CODE_PAGE), SYSCALL LOOP, 4);
+	check_others(bystander);
+}
+
 static bool scribbling;
 
 static void *scribble(void *space)
@@ -389,8 +446,8 @@ static void test_writes(void)
 }
 
 static const struct platform_test tests[] = {
-	TEST(jumps), TEST(instructions), TEST(blocked_signals), TEST(scribbling), TEST(reach),
-	TEST(writes),
+	TEST(jumps), TEST(instructions), TEST(blocked_signals), TEST(unmap_of_runner),
+	TEST(runner_and_others), TEST(scribbling), TEST(reach), TEST(writes),
 	{ NULL, NULL },
 };
 

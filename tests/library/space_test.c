@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Tests the group spaces of the POSIX platform without a kernel: each kind of event, registers,
- * mappings, interrupts, threads, and stubs that die. Arguments: names of tests; none: all. Link with
- * space_bed.c and platform_bed.c. space_hostile_test.c has the programs that attack the stub.
+ * mappings, interrupts, threads, and stubs that die. Arguments: names of tests; none: all. Link
+ * with space_bed.c and platform_bed.c. space_hostile_test.c has the programs that attack the stub.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -250,6 +250,16 @@ static void test_mappings(void)
 	map(space, CODE, CODE_PAGE, EXECUTE);
 	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
 	CHECK_EQUAL(event.address, DATA);
+	/* Orders that wait replace others, but lose none: DATA was shown. */
+	map(space, DATA, DATA_PAGE, READ);
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	usleep(20000);	/* the stub sleeps, so orders wait */
+	ob_host_space_unmap(mock_host, space, 0, SPACE_END);
+	map(space, CODE, CODE_PAGE, EXECUTE);
+	ob_host_space_unmap(mock_host, space, CODE, PAGE);
+	map(space, CODE, CODE_PAGE, EXECUTE);
+	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+	CHECK_EQUAL(event.address, DATA);
 	/* A run of pages. */
 	CHECK_EQUAL(ob_host_space_map(mock_host, space, DATA, DATA_PAGE, 3 * PAGE, WRITE), 0);
 	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
@@ -316,7 +326,8 @@ static void *read_on(void *unused)
 static void test_unmap_is_final(void)
 {
 	/* mov DATA, %eax; cmp $0x5ec4e7, %eax; jne; ud2 */
-	static const char code[] = "\x8b\x04\x25\x00\x00\x50\x00\x3d\xe7\xc4\x5e\x00\x75\xf2\x0f\x0b";
+	static const char code[] =
+		"\x8b\x04\x25\x00\x00\x50\x00\x3d\xe7\xc4\x5e\x00\x75\xf2\x0f\x0b";
 	volatile uint32_t *page;
 	pthread_t thread;
 

@@ -12,8 +12,13 @@
  * ends the next one: `is_wanted` is set first, then `running` is read; an entry sets `running`
  * first, then reads `is_wanted`. User code can block the signal, by an rt_sigreturn of its own. So
  * a stub that does not come out in time is killed.
+ *
+ * User code can also report the end of its entry and run on. Nothing that matters relies on this
+ * report (space.c). When an interrupt was wanted, or before the vCPU runs another thread, the thread
+ * must stand still (invariant V18), else the stub is killed.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "space.h"
@@ -40,6 +45,7 @@ static bool prepare(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu
 	is_ready = ob_mapper_flush(all, space);
 	if (is_ready && !space->threads[vcpu].tid)
 		is_ready = ob_mapper_thread(all, space, vcpu);
+	__atomic_store_n(&space->threads[vcpu].is_entered, is_ready, __ATOMIC_SEQ_CST);
 	ob_space_unlock(&space->lock);
 	return is_ready;
 }
@@ -68,6 +74,7 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread)
 			ob_spinning_is_useful(&thread->spinning) ? STUB_SPINS : 0;
 	}
 	thread->entry++;
+	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
 	__atomic_store_n(state, thread->entry << 1 | 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(ob_space_word(thread->slot, SLOT_SLEEPS), __ATOMIC_SEQ_CST))
 		ob_space_wake(state);
@@ -112,6 +119,27 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 	return true;
 }
 
+/* Waits until the thread stands still, or kills its stub. False: the stub is gone. */
+static bool settle(struct ob_spaces *all, struct ob_space_thread *thread)
+{
+	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOKS_MOST * LOOK_NSEC;
+	struct ob_space *space = thread->space;
+
+	while (!ob_space_stands_still(thread)) {
+		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
+			return false;
+		if (ob_host_clock_monotonic(NULL) < end) {
+			sched_yield();
+			continue;
+		}
+		ob_space_lock(&space->lock);
+		ob_mapper_kill(all, space);
+		ob_space_unlock(&space->lock);
+		return false;
+	}
+	return true;
+}
+
 static bool is_canonical(uint64_t address)
 {
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
@@ -122,21 +150,26 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 {
 	struct ob_space_thread *thread = &space->threads[number];
 	struct ob_space_vcpu *vcpu = &all->vcpus[number];
-	bool lives;
+	bool lives, was_wanted;
 
+	if (vcpu->last && vcpu->last != thread)
+		settle(all, vcpu->last);
 	write_frame(vcpu, thread, number, registers);
 	__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
 		__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
 		event->kind = OB_SPACE_INTERRUPTED;
 		return;
 	}
 	start_thread(all, thread);
 	lives = await_end(all, thread, number);
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST))
+	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
+	was_wanted = __atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST);
+	if (was_wanted)
 		ob_zygote_signal_over(all, number);
-	if (lives)
+	if (lives && (!was_wanted || settle(all, thread)))
 		ob_frame_read(thread->slot, registers, event);
 }
 

@@ -88,6 +88,7 @@ static bool run_list(struct ob_spaces *all, struct ob_space *space)
 
 	ob_order_special(door, space->end, ORDER_GO, LIST_DONE);
 	space->end = DOOR_LIST;
+	space->hidden = space->hidden_end = 0;
 	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), number, __ATOMIC_SEQ_CST);
 	ob_space_wake(ob_space_word(door, DOOR_REQUEST));
 	return await(all, space, ob_space_word(door, DOOR_DONE), number) &&
@@ -109,6 +110,16 @@ bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space)
 		ob_mapper_kill(all, space);
 	}
 	return false;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
 }
 
 /* Makes room for one more order, and that which ends the list. */
@@ -145,25 +156,32 @@ void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t addre
 					  size, protection, MAP_POPULATE, descriptor, offset);
 	else
 		return;
-	if (!space->shown_end || address < space->shown)
-		space->shown = address;
-	if (address + size > space->shown_end)
-		space->shown_end = address + size;
+	space->shown = space->shown_end ? least(space->shown, address) : address;
+	space->shown_end = most(space->shown_end, address + size);
 }
 
 void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
 		     uint64_t size)
 {
-	if (address >= space->shown_end || address + size <= space->shown)
+	uint64_t end = address + size;
+
+	if (address >= space->shown_end || end <= space->shown)
 		return;
-	if (address <= space->shown && address + size >= space->shown_end) {
-		/* Nothing that waits to be shown is needed. */
+	if (address <= space->shown && end >= space->shown_end) {
+		/* Nothing of the list is needed but what it unmaps. */
+		if (space->hidden_end) {
+			address = least(address, space->hidden);
+			end = most(end, space->hidden_end);
+		}
 		space->end = DOOR_LIST;
 		space->shown = space->shown_end = 0;
 	}
-	if (has_room(all, space))
-		space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap,
-				      address, size, 0, 0);
+	if (!has_room(all, space))
+		return;
+	space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap, address,
+			      end - address, 0, 0);
+	space->hidden = space->hidden_end ? least(space->hidden, address) : address;
+	space->hidden_end = most(space->hidden_end, end);
 }
 
 /* ---- user threads -------------------------------------------------------- */
@@ -269,6 +287,7 @@ static void prepare_door(struct ob_spaces *all, struct ob_space *space)
 	space->request = 1;
 	space->end = DOOR_LIST;
 	space->shown = space->shown_end = 0;
+	space->hidden = space->hidden_end = 0;
 	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
 }
 

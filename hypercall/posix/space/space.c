@@ -8,39 +8,18 @@
  *                         `--the stub has died--> gone --destroy--> no stub
  *
  * `map` only notes an order. The stub carries it out before user code enters the next time, so many
- * pages cost one switch to the mapper. `unmap` returns when it is carried out: what user code says
- * about itself, for example that it does not run, is no proof of it (invariants V17, V19).
+ * pages cost one switch to the mapper. `unmap` does the same if all user threads of the space stand
+ * still. Otherwise it returns when the order is carried out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "../raw.h"
 #include "../regions.h"
 #include "space.h"
-
-/* The host lets programs change the bases of fs and gs themselves (HWCAP2_FSGSBASE). */
-#define HAS_BASES 2
-
-uint64_t ob_posix_space_end(void)
-{
-	return getauxval(AT_HWCAP2) & HAS_BASES ? SPACE_END : 0;
-}
-
-void ob_space_lock(uint32_t *lock)
-{
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
-
-void ob_space_unlock(uint32_t *lock)
-{
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-}
 
 struct ob_space *ob_space_find(struct ob_host *host, uint64_t space)
 {
@@ -140,11 +119,21 @@ int ob_host_space_create(struct ob_host *host, uint64_t *space)
 	return error;
 }
 
+/* The space is locked: no thread enters before what is noted is carried out. */
+static bool stands_still(struct ob_space *space)
+{
+	for (uint32_t i = 0; i < VCPUS_MOST; i++)
+		if (space->threads[i].tid && !ob_space_stands_still(&space->threads[i]))
+			return false;
+	return true;
+}
+
 static void unmap(struct ob_host *host, struct ob_space *space, uint64_t address, uint64_t size)
 {
 	ob_space_lock(&space->lock);
 	ob_mapper_unmap(host->spaces, space, address, size);
-	ob_mapper_flush(host->spaces, space);
+	if (!stands_still(space))
+		ob_mapper_flush(host->spaces, space);
 	ob_space_unlock(&space->lock);
 }
 

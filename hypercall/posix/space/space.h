@@ -71,6 +71,8 @@ struct ob_space_thread {
 	uint32_t tid;		/* 0: there is no thread */
 	uint32_t entry;		/* number of the last entry */
 	bool is_fresh;		/* vector registers are those of a space that has ended */
+	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
+	bool is_still;		/* it is known to stand still, see wait.c; atomic */
 	struct ob_spinning spinning;	/* of the thread in the stub */
 };
 
@@ -84,6 +86,7 @@ struct ob_space {
 	uint32_t end;		/* of the mapper's list, an offset in its door */
 	/* Outside of this range, nothing is shown, nor will be when the list is carried out. */
 	uint64_t shown, shown_end;
+	uint64_t hidden, hidden_end;	/* what the list unmaps is inside of this range */
 	struct ob_space_thread threads[VCPUS_MOST];
 };
 
@@ -132,11 +135,11 @@ static inline uint32_t *ob_space_word(char *page, uint32_t offset)
 
 /* space.c: NULL if the kernel has not made that space. */
 struct ob_space *ob_space_find(struct ob_host *host, uint64_t space);
-/* Locks that a caller holds with its interrupts off, or its signals blocked. */
+
+/* wait.c: locks that a caller holds with its interrupts off, or its signals blocked. */
 void ob_space_lock(uint32_t *lock);
 void ob_space_unlock(uint32_t *lock);
-
-/* wait.c: the time between two looks whether a process that does not answer lives. */
+/* The time between two looks whether a process that does not answer lives. */
 #define LOOK_NSEC 100000000ull
 /*
  * Waits until the word, which others may write, has the value. The other side wakes waiters: always
@@ -146,6 +149,11 @@ void ob_space_unlock(uint32_t *lock);
 bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint32_t *sleeps,
 		    struct ob_spinning *spinning);
 void ob_space_wake(uint32_t *word);
+/*
+ * Whether the user thread of a vCPU stands still, and stays so until the next entry. A thread that
+ * has reported the end of its entry may need a moment for this.
+ */
+bool ob_space_stands_still(struct ob_space_thread *thread);
 /* Whether it is worth to spin for the next wait; and what the wait has shown. */
 bool ob_spinning_is_useful(struct ob_spinning *spinning);
 void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
@@ -197,8 +205,8 @@ void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *
 void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 		   struct ob_space_event *event);
 /*
- * Vector registers: what ob_host_space_vector() refuses; those of the thread; those of a thread that
- * has never run. `area` of `load` has VECTOR_MOST bytes.
+ * Vector registers: what ob_host_space_vector() refuses; those of the thread; those of a thread
+ * that has never run. `area` of `load` has VECTOR_MOST bytes.
  */
 int ob_frame_check_vector(const void *area, uint64_t size);
 void ob_frame_load_vector(char *slot, const void *area);

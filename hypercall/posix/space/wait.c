@@ -3,6 +3,11 @@
  * How the platform waits for stubs, which are other processes: it spins, if that helped lately and
  * there is a second processor; then it sleeps with a futex. After a vain attempt to spin it skips
  * some waits, twice as many each time.
+ *
+ * User code can write to its slot that it has come out, and run on. So a thread stands still only if
+ * the host says so: the thread sleeps with a futex on the word `state` of its door. It may do that
+ * at one instruction only (filter.c), and no other thread may. The code behind that instruction
+ * leaves the stub only while bit 0 of `state` is set, and user code cannot write there.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -16,6 +21,17 @@
 
 #define SPIN_NSEC 20000ull
 #define RELUCTANCE_MOST 255u
+
+void ob_space_lock(uint32_t *lock)
+{
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		sched_yield();
+}
+
+void ob_space_unlock(uint32_t *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 bool ob_spinning_is_useful(struct ob_spinning *spinning)
 {
@@ -90,6 +106,26 @@ bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint3
 	found = sleep_until(word, value);
 	__atomic_store_n(sleeps, 0, __ATOMIC_RELAXED);
 	return found;
+}
+
+/* Moving the sleepers of a word to the same word counts them, and wakes none. */
+static bool has_sleeper(uint32_t *word)
+{
+	return syscall(SYS_futex, word, FUTEX_REQUEUE, 0, 1, word, 0) == 1;
+}
+
+bool ob_space_stands_still(struct ob_space_thread *thread)
+{
+	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
+
+	if (__atomic_load_n(&thread->is_entered, __ATOMIC_SEQ_CST))
+		return false;
+	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
+		return true;
+	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 || !has_sleeper(state))
+		return false;
+	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
+	return true;
 }
 
 void ob_space_wake(uint32_t *word)

@@ -113,7 +113,9 @@ static int give_birth(struct birth *birth)
 static int make_code(void)
 {
 	const size_t size = (size_t)(ob_stub_code_end - ob_stub_code);
-	char pages[2 * PAGE] = { 0 }, *door = pages + PAGE;
+	/* The caller's stack may be small. */
+	static char pages[2 * PAGE];
+	char *door = pages + PAGE;
 	uint32_t next = DOOR_LIST;
 	int fd;
 
