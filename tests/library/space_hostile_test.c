@@ -308,8 +308,8 @@ static void test_blocked_signals(void)
 }
 
 /*
- * Code that reports the end of its entry in the slot, and runs on: it counts in a page. Returns when
- * it does.
+ * Code that reports the end of its entry in the slot, and runs on: it counts in a page. Returns
+ * when it does.
  */
 static uint64_t new_runner(void)
 {

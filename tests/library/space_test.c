@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -370,7 +371,10 @@ static void test_interrupt(void)
 
 /* ---- stubs that die ------------------------------------------------------ */
 
+#define NOBODY 65533
+
 static pid_t victim;
+static rlim_t limit_of_processes;
 
 static void kill_victim(void)
 {
@@ -398,6 +402,60 @@ static void test_stub_dies(void)
 	ob_host_space_unmap(mock_host, next, DATA, PAGE);
 	ob_host_space_destroy(mock_host, next);
 	CHECK_EQUAL(enter_at_code(new_space(BYTES(SYSCALL))), OB_SPACE_SYSCALL);
+}
+
+/* A stub that waits for the next space dies: the next space gets another one. */
+static void test_waiting_stub_dies(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL));
+	pid_t stub = stub_of(space);
+
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+	ob_host_space_destroy(mock_host, space);
+	kill(stub, SIGKILL);
+	CHECK(process_ends(stub));
+	space = new_space(BYTES(SYSCALL));
+	CHECK(stub_of(space) != stub);
+	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+}
+
+static void create_as_nobody(void)
+{
+	struct rlimit limit = { limit_of_processes, limit_of_processes };
+	uint64_t space[2] = { 0 };
+	int error[2];
+
+	setup();
+	CHECK(!setresuid(NOBODY, NOBODY, NOBODY));
+	CHECK(!setrlimit(RLIMIT_NPROC, &limit));
+	for (int i = 0; i < 2; i++) {
+		error[i] = ob_host_space_create(mock_host, &space[i]);
+		CHECK(!error[i] || error[i] == -EAGAIN);
+	}
+	memcpy(ram(CODE_PAGE), SYSCALL, 2);
+	for (int i = 0; i < 2 && !error[i]; i++) {
+		map(space[i], CODE, CODE_PAGE, EXECUTE);
+		CHECK_EQUAL(enter_at_code(space[i]), OB_SPACE_SYSCALL);
+	}
+	ob_host_regions_release(mock_host);
+	if (error[0] || error[1])
+		_exit(!error[0] + 1);
+}
+
+/* The host has no more processes: an error, and what there is works. */
+static void test_limit_of_processes(void)
+{
+	int status, seen[3] = { 0 };
+
+	if (geteuid())
+		return;
+	/* The host counts processes that have ended, too, until somebody has waited for them. */
+	for (limit_of_processes = 1; limit_of_processes < 300 && !seen[0]; limit_of_processes += 5) {
+		status = status_of_child(create_as_nobody);
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) < 3);
+		seen[WEXITSTATUS(status)]++;
+	}
+	CHECK(seen[0] && seen[1]);
 }
 
 static void test_zygote_dies(void)
@@ -494,7 +552,7 @@ static const struct platform_test tests[] = {
 	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
 	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(bad_mappings),
 	TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt), TEST(stub_dies),
-	TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces),
+	TEST(waiting_stub_dies), TEST(limit_of_processes), TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces),
 	{ NULL, NULL },
 };
 

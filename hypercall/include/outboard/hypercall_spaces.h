@@ -108,7 +108,8 @@ OB_SPACE_LAYOUT(ob_space_event, address, 16);
  * event are in memory. The caller's interrupts are off, and it holds no lock. Blocks: this is the
  * one hypercall that waits with a vCPU held, since ob_host_space_interrupt() ends it. The registers
  * may hold anything: the platform must not let user code gain a right by them. Flags that user code
- * may not change, and a non-canonical ip, are a trap at the first instruction.
+ * may not change stay as they are. A non-canonical ip is a trap at the first instruction. For a
+ * non-canonical base of fs or gs the event is that trap, too.
  *
  * Vector registers stay where the platform has them until ob_host_space_vector() or the next entry
  * on that vCPU.

@@ -14,8 +14,8 @@
  * a stub that does not come out in time is killed.
  *
  * User code can also report the end of its entry and run on. Nothing that matters relies on this
- * report (space.c). When an interrupt was wanted, or before the vCPU runs another thread, the thread
- * must stand still (invariant V18), else the stub is killed.
+ * report (space.c). When an interrupt was wanted, or before the vCPU runs another thread, the
+ * thread must stand still (invariant V18), else the stub is killed.
  */
 #include <errno.h>
 #include <sched.h>

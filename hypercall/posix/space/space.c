@@ -58,6 +58,17 @@ static int start(struct ob_host *host, struct ob_spaces **started)
 	return 0;
 }
 
+/* Somebody may have killed a stub while it waited. One that sleeps is alive. */
+static bool waits(struct ob_spaces *all, struct ob_space *space)
+{
+	if (!space->pid || space->is_gone)
+		return false;
+	if (ob_space_stands_still(&space->threads[0]) || !ob_zygote_has_ended(all, space->pid))
+		return true;
+	space->pid = 0;
+	return false;
+}
+
 /* One whose stub waits; else one without a stub; else NULL. */
 static struct ob_space *find_free(struct ob_spaces *all)
 {
@@ -69,7 +80,7 @@ static struct ob_space *find_free(struct ob_spaces *all)
 		if (__atomic_load_n(&space->is_used, __ATOMIC_ACQUIRE))
 			continue;
 		space->index = i;
-		if (space->pid && !space->is_gone)
+		if (waits(all, space))
 			return space;
 		if (!empty)
 			empty = space;
@@ -144,8 +155,10 @@ void ob_host_space_destroy(struct ob_host *host, uint64_t number)
 	if (!space)
 		return;
 	unmap(host, space, 0, SPACE_END);
-	for (uint32_t i = 0; i < VCPUS_MOST; i++)
+	for (uint32_t i = 0; i < VCPUS_MOST; i++) {
 		space->threads[i].is_fresh = true;
+		space->threads[i].is_still = false;
+	}
 	__atomic_store_n(&space->is_used, false, __ATOMIC_RELEASE);
 }
 
@@ -217,6 +230,10 @@ void ob_posix_spaces_stop(struct ob_host *host)
 
 	if (!all)
 		return;
+	/* They would go with the zygote, but their new parent might not wait for them. */
+	for (uint32_t i = 1; i < SPACES_MOST && all->spaces[i].request; i++)
+		if (all->spaces[i].pid)
+			ob_mapper_kill(all, &all->spaces[i]);
 	ob_zygote_stop(all);
 	free_all(all);
 }

@@ -4,10 +4,10 @@
  * there is a second processor; then it sleeps with a futex. After a vain attempt to spin it skips
  * some waits, twice as many each time.
  *
- * User code can write to its slot that it has come out, and run on. So a thread stands still only if
- * the host says so: the thread sleeps with a futex on the word `state` of its door. It may do that
- * at one instruction only (filter.c), and no other thread may. The code behind that instruction
- * leaves the stub only while bit 0 of `state` is set, and user code cannot write there.
+ * User code can write to its slot that it has come out, and run on. So a thread stands still only
+ * if the host says so: the thread sleeps with a futex on the word `state` of its door. It may do
+ * that at one instruction only (filter.c), and no other thread may. The code behind that
+ * instruction leaves the stub only while bit 0 of `state` is set, and user code cannot write there.
  */
 #define _GNU_SOURCE
 #include <limits.h>

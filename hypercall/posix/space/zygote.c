@@ -254,17 +254,23 @@ int ob_zygote_start(struct ob_host *host, struct ob_spaces *all)
 	return error;
 }
 
+/* Zygote and mappers share the other side of the channel: its end is that of all of them. */
+static void end_all(struct ob_spaces *all)
+{
+	char *door = door_of(all), byte;
+
+	ob_order(door, LIST_REQUEST, LIST_EXIT, SYS_exit_group, 0, 0, 0, 0);
+	__atomic_add_fetch(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
+	ring(all);
+	raw_recv(all->channel, &byte, 1, 0);
+	munmap(all->control, SPACES_MOST * AREA_BYTES);
+	all->control = NULL;
+}
+
 void ob_zygote_stop(struct ob_spaces *all)
 {
-	char byte;
-
-	if (all->control) {
-		/* The end of this channel is the zygote's; that of the other side is the stubs'. */
-		syscall(SYS_shutdown, all->channel, SHUT_WR);
-		raw_recv(all->channel, &byte, 1, 0);
-		munmap(all->control, SPACES_MOST * AREA_BYTES);
-		all->control = NULL;
-	}
+	if (all->control)
+		end_all(all);
 	raw_close(all->channel);
 	all->channel = -1;
 }
