@@ -24,10 +24,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "core/adopt.c core/baton.c core/baton.h core/carrier.c core/component.c core/coroutine.c "
         "core/eintr.c core/evict.c core/gate.c core/idle.c core/init.c core/interrupt.c "
         "core/irq.c core/leader.c core/lock.h core/parked.c core/service.c core/service.h "
-        "core/signal.c core/smp.c core/spin.c core/stop.c core/switch.c core/switch.h "
-        "core/syscall_table.c core/thread.c core/time.c core/vcpu.c core/vcpu.h core/work.c "
-        "include/asm/irqflags.h include/asm/spin.h")):
-        "the scheduler: a thread that waits runs what others wait for",
+        "core/signal.c core/smp.c core/space_access.c core/space_fault.c core/space_map.c "
+        "core/spin.c core/stop.c core/switch.c core/switch.h core/syscall_table.c core/thread.c "
+        "core/time.c core/vcpu.c core/vcpu.h core/work.c include/asm/irqflags.h "
+        "include/asm/spin.h include/asm/uaccess.h")):
+        "the scheduler: a thread that waits runs what others wait for, for a program's memory too",
     ("kernel/arch", "drivers/socket_calls.c drivers/socket_message.c drivers/sockets.c"):
         "one kind of socket in three files: its table of calls has all of them",
 }

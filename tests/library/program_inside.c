@@ -526,8 +526,8 @@ static const struct {
 } cases[] = {
 	{ "copy_on_write", copy_on_write }, { "unmapping", unmapping }, { "faults", faults },
 	{ "stopping", stopping }, { "signals", signals }, { "threads", threads },
-	{ "hunger", hunger }, { "execute", execute }, { "executed", executed }, { "script", script },
-	{ "arguments", nothing }, { "nothing", nothing }, { "endless", endless },
+	{ "hunger", hunger }, { "execute", execute }, { "executed", executed },
+	{ "script", script }, { "arguments", nothing }, { "nothing", nothing }, { "endless", endless },
 	{ "fail", fail }, { "hello", hello },
 };
 

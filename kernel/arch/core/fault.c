@@ -21,6 +21,7 @@
 #include "gate.h"
 #include "machine.h"
 #include "mmu.h"
+#include "page_entry.h"
 #include "panic.h"
 #include "space.h"
 #include "vcpu.h"
@@ -97,7 +98,7 @@ static void ob_client_fault_ahead(struct vm_area_struct *vma, unsigned long addr
 	unsigned long end = min3(address + OB_FAULT_PAGES * PAGE_SIZE, vma->vm_end,
 				 ob_layout.client_end);
 
-	while ((address += PAGE_SIZE) < end && ob_client_is_untouched(vma->vm_mm, address))
+	while ((address += PAGE_SIZE) < end && ob_user_is_untouched(vma->vm_mm, address))
 		if (handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL) & VM_FAULT_ERROR)
 			return;
 }

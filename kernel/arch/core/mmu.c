@@ -30,6 +30,7 @@
 #include <asm/tlbflush.h>
 #include "lock.h"
 #include "mmu.h"
+#include "page_entry.h"
 #include "space.h"
 
 pgd_t swapper_pg_dir[PTRS_PER_PGD] __page_aligned_bss;
@@ -63,11 +64,6 @@ static u32 ob_kernel_protection(pte_t entry)
 {
 	return OB_PROTECTION_READ | (pte_write(entry) ? OB_PROTECTION_WRITE : 0) |
 	       (pte_val(entry) & _PAGE_EXECUTE ? OB_PROTECTION_EXECUTE : 0);
-}
-
-u64 ob_entry_physical(pte_t entry)
-{
-	return (pte_val(entry) & PAGE_MASK) - OB_PHYS_OFFSET;
 }
 
 /* A run of pages that one host call can show or hide. */
@@ -263,30 +259,10 @@ bool ob_kernel_fill(const struct ob_fault *fault)
 	return filled;
 }
 
-u32 ob_user_protection(pte_t entry)
-{
-	return OB_PROTECTION_READ |
-	       (pte_write(entry) && pte_dirty(entry) ? OB_PROTECTION_WRITE : 0) |
-	       (pte_val(entry) & _PAGE_EXECUTE ? OB_PROTECTION_EXECUTE : 0);
-}
-
 static bool ob_client_visible(unsigned long address, pte_t entry)
 {
 	return pte_val(entry) & _PAGE_PRESENT && pte_young(entry) &&
 	       address >= ob_layout.client && address < ob_layout.client_end;
-}
-
-/* A driver may have mapped device memory for user code, which no host mapping of RAM can show. */
-static bool ob_is_device_memory(pte_t entry)
-{
-	return pte_val(entry) >= OB_IOMEM_BASE;
-}
-
-/* Whether user code could access the page so, without another fault. */
-bool ob_is_user_visible(pte_t entry, bool write)
-{
-	return pte_val(entry) & _PAGE_PRESENT && pte_young(entry) && !ob_is_device_memory(entry) &&
-	       (!write || (pte_write(entry) && pte_dirty(entry)));
 }
 
 /*
@@ -326,31 +302,6 @@ void ob_client_map(struct vm_area_struct *vma, unsigned long address,
 	ob_unlock_raw(&ob_mirror_lock, flags);
 }
 EXPORT_SYMBOL(ob_client_map);
-
-/*
- * Returns the entry of a page of user code, whose table is locked then; or NULL. The caller has
- * locked the mm, or has interrupts off.
- */
-pte_t *ob_user_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock)
-{
-	p4d_t p4d = READ_ONCE(*p4d_offset(pgd_offset(mm, address), address));
-	pud_t pud = p4d_none(p4d) ? __pud(0) : READ_ONCE(p4d_pgtable(p4d)[pud_index(address)]);
-	pmd_t *pmd = pud_none(pud) ? NULL : pud_pgtable(pud) + pmd_index(address);
-
-	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
-}
-
-/* Whether no client has accessed that page yet. */
-bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address)
-{
-	spinlock_t *lock;
-	pte_t *p = ob_user_entry_lock(mm, address, &lock);
-	bool untouched = !p || pte_none(*p);
-
-	if (p)
-		pte_unmap_unlock(p, lock);
-	return untouched;
-}
 
 /* Before the calling task handles a page fault. */
 void ob_client_refill_begin(void)

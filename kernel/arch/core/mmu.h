@@ -4,18 +4,11 @@
 #define OUTBOARD_CORE_MMU_H
 
 #include <linux/mm_types.h>
-#include <linux/spinlock_types.h>
 #include <linux/types.h>
 
 struct mm_struct;
 struct ob_fault;
 
-u64 ob_entry_physical(pte_t entry);
-u32 ob_user_protection(pte_t entry);
-bool ob_is_user_visible(pte_t entry, bool write);
-pte_t *ob_user_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock);
-
-bool ob_client_is_untouched(struct mm_struct *mm, unsigned long address);
 unsigned long ob_client_area(struct file *file, unsigned long address, unsigned long length,
 			     unsigned long offset, unsigned long flags, vm_flags_t vm_flags);
 void ob_client_refill_begin(void);

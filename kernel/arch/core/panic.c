@@ -19,7 +19,6 @@
 #include <outboard/hypercall_spaces.h>
 #include "machine.h"
 #include "panic.h"
-#include "vcpu.h"
 
 #define OB_FRAMES_MAX 64
 
@@ -106,8 +105,7 @@ static void ob_leave_spaces(void)
 	unsigned int cpu;
 
 	for (cpu = 0; cpu < ob_machine.vcpus; cpu++)
-		if (READ_ONCE(ob_vcpus[cpu].in_space))
-			ob_host_space_interrupt(ob_host, cpu);
+		ob_host_space_interrupt(ob_host, cpu);
 }
 
 /* Ends the kernel without Linux's panic(). The calling thread may have no task. */

@@ -14,7 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include <asm/futex.h>
-#include "mmu.h"
+#include "page_entry.h"
 #include "space_fault.h"
 
 struct ob_piece {

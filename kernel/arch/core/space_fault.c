@@ -8,7 +8,7 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#include "mmu.h"
+#include "page_entry.h"
 #include "space.h"
 #include "space_fault.h"
 
@@ -39,7 +39,7 @@ static void ob_space_fault_ahead(struct vm_area_struct *vma, unsigned long addre
 
 	address += PAGE_SIZE;
 	while (in_sequence && address < end && vma_is_anonymous(vma) &&
-	       ob_client_is_untouched(vma->vm_mm, address)) {
+	       ob_user_is_untouched(vma->vm_mm, address)) {
 		if (handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL) & VM_FAULT_ERROR)
 			break;
 		address += PAGE_SIZE;

@@ -22,7 +22,7 @@
 #include <asm/mmu_context.h>
 #include <outboard/hypercall_spaces.h>
 #include "lock.h"
-#include "mmu.h"
+#include "page_entry.h"
 #include "space.h"
 
 /* A run of neighbouring pages, shown by one call of the host. */
