@@ -125,6 +125,7 @@ static bool settle(struct ob_spaces *all, struct ob_space_thread *thread)
 	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOKS_MOST * LOOK_NSEC;
 	struct ob_space *space = thread->space;
 
+	*ob_space_word(thread->door, DOOR_SPINS) = 0;
 	while (!ob_space_stands_still(thread)) {
 		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
 			return false;

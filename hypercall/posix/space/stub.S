@@ -171,15 +171,16 @@ park:
 	mov	$SYS_FUTEX, %eax
 	syscall
 ob_stub_wake:
-1:	mov	DOOR_SPINS(%rbx), %ecx
+1:	xor	%ecx, %ecx
 2:	mov	DOOR_STATE(%rbx), %eax
 	test	$1, %al
 	jz	3f
 	cmp	%eax, %r12d
 	jne	run
 3:	pause
-	dec	%ecx
-	jg	2b
+	inc	%ecx
+	cmp	DOOR_SPINS(%rbx), %ecx
+	jb	2b
 sleep:
 	lea	door(%rip), %rbx
 	lea	PAGE(%rbx), %rbp

@@ -38,7 +38,7 @@
 #define DOOR_REQUEST 0x00	/* number of the last request */
 #define DOOR_STATE 0x04		/* number of the entry << 1 | user code may run */
 #define DOOR_HOST_SLEEPS 0x08	/* the platform waits for `done` with a futex */
-#define DOOR_SPINS 0x0c		/* looks at `state` before the thread sleeps */
+#define DOOR_SPINS 0x0c		/* looks at `state` before the thread sleeps; may become less */
 #define DOOR_READS 0x10		/* requests come by descriptor 0, not by a futex */
 #define DOOR_DONE 0x14		/* the last request that was carried out */
 #define DOOR_FAILED 0x18	/* the last request of which an order failed */
