@@ -506,6 +506,27 @@ static void endless(void)
 		;
 }
 
+/* Files and a shared mapping of one, for ever, in the working directory. */
+static void write_files(void)
+{
+	static char data[1 << 16];
+	char name[32];
+	char *memory;
+	int fd;
+
+	for (unsigned int i = 0;; i++) {
+		snprintf(name, sizeof(name), "%d-%u", getpid(), i % 8);
+		fd = open(name, O_CREAT | O_RDWR, 0644);
+		CHECK(fd >= 0 && write(fd, data, sizeof(data)) == sizeof(data));
+		memory = mmap(NULL, sizeof(data), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		CHECK(memory != MAP_FAILED);
+		memory[i % sizeof(data)] = 1;
+		CHECK(!munmap(memory, sizeof(data)) && !close(fd));
+		if (i == 8)
+			CHECK(!rename(name, "written"));
+	}
+}
+
 static void fail(void)
 {
 	_exit(7);
@@ -527,8 +548,8 @@ static const struct {
 	{ "copy_on_write", copy_on_write }, { "unmapping", unmapping }, { "faults", faults },
 	{ "stopping", stopping }, { "signals", signals }, { "threads", threads },
 	{ "hunger", hunger }, { "execute", execute }, { "executed", executed },
-	{ "script", script }, { "arguments", nothing }, { "nothing", nothing }, { "endless", endless },
-	{ "fail", fail }, { "hello", hello },
+	{ "script", script }, { "arguments", nothing }, { "endless", endless },
+	{ "write", write_files }, { "fail", fail }, { "hello", hello },
 };
 
 int main(int argc, char **argv)

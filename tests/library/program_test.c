@@ -13,9 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client.h"
-
-#define INSIDE "/bin/inside"
+#include "programs.h"
 
 /* With so little memory that a program can use it up. */
 static void boot(unsigned int vcpus)
@@ -28,34 +26,6 @@ static void boot(unsigned int vcpus)
 	};
 
 	CHECK_EQUAL(ob_boot(&config), 0);
-}
-
-static void make_parents(const char *path)
-{
-	char copy[256];
-
-	snprintf(copy, sizeof(copy), "%s", path);
-	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		ob_sys_mkdir(copy, 0755);
-		*slash = '/';
-	}
-}
-
-static void copy_in(const char *from, const char *to)
-{
-	static char buffer[1 << 16];
-	int host = open(from, O_RDONLY | O_CLOEXEC), fd;
-	ssize_t size;
-
-	CHECK(host >= 0);
-	make_parents(to);
-	fd = (int)OK(ob_sys_open(to, O_CREAT | O_WRONLY | O_TRUNC, 0755));
-	while ((size = read(host, buffer, sizeof(buffer))) > 0)
-		CHECK_EQUAL(OK(ob_sys_write(fd, buffer, (size_t)size)), size);
-	CHECK_EQUAL(size, 0);
-	OK(ob_sys_close(fd));
-	close(host);
 }
 
 /* Descriptors 0 to 2 of this process in the kernel. Returns the end from which its output comes. */
@@ -71,18 +41,6 @@ static int make_descriptors(void)
 	/* Programs do not get it. */
 	OK(ob_sys_dup2(10, 11));
 	return 10;
-}
-
-static int start(const char *name)
-{
-	const char *const arguments[] = { INSIDE, name, NULL };
-	const char *const environment[] = { "TMPDIR=/tmp", NULL };
-	int pid = ob_spawn(INSIDE, arguments, environment);
-
-	if (pid <= 0)
-		fprintf(stderr, "ob_spawn(%s): %s\n", name, strerror(-pid));
-	CHECK(pid > 0);
-	return pid;
 }
 
 static int wait_for(int pid)

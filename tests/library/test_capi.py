@@ -437,6 +437,12 @@ def test_programs(work, vcpus, link):
                         *([] if link == "static" else libraries_of(inside)))
 
 
+def test_halt_ends_programs(work, image):
+    inside = compile_c(os.path.join(work, "inside"), ["program_inside.c"], "-pthread", "-static")
+    run_library_program(work, "program_halt_test", "2", image, inside)
+    check_ext4(image)
+
+
 def test_kernel_signals(work):
     run_library_program(work, "kernel_signals_test")
 

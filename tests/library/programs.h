@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Programs of the host (program_inside.c) as programs of the kernel. Link with client.c. */
+#ifndef OUTBOARD_TESTS_PROGRAMS_H
+#define OUTBOARD_TESTS_PROGRAMS_H
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client.h"
+
+#define INSIDE "/bin/inside"
+
+static void make_parents(const char *path)
+{
+	char copy[256];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		ob_sys_mkdir(copy, 0755);
+		*slash = '/';
+	}
+}
+
+/* Copies a file of the host into the kernel's tree. */
+static void copy_in(const char *from, const char *to)
+{
+	static char buffer[1 << 16];
+	int host = open(from, O_RDONLY | O_CLOEXEC), fd;
+	ssize_t size;
+
+	CHECK(host >= 0);
+	make_parents(to);
+	fd = (int)OK(ob_sys_open(to, O_CREAT | O_WRONLY | O_TRUNC, 0755));
+	while ((size = read(host, buffer, sizeof(buffer))) > 0)
+		CHECK_EQUAL(OK(ob_sys_write(fd, buffer, (size_t)size)), size);
+	CHECK_EQUAL(size, 0);
+	OK(ob_sys_close(fd));
+	close(host);
+}
+
+/* Starts the program with the name of a case. Returns its process. */
+static int start(const char *name)
+{
+	const char *const arguments[] = { INSIDE, name, NULL };
+	const char *const environment[] = { "TMPDIR=/tmp", NULL };
+	int pid = ob_spawn(INSIDE, arguments, environment);
+
+	if (pid <= 0)
+		fprintf(stderr, "ob_spawn(%s): %s\n", name, strerror(-pid));
+	CHECK(pid > 0);
+	return pid;
+}
+
+#endif
