@@ -19,13 +19,18 @@
 /* Pages that a program gets with one fault if it writes to one new page after the other. */
 #define OB_FAULT_PAGES 8
 
-static bool ob_area_allows(const struct vm_area_struct *vma, unsigned int flags)
+/* Whether the mapping can have such a page, and allows the access. A space shows only RAM. */
+static enum ob_fault_outcome ob_area_outcome(const struct vm_area_struct *vma, unsigned int flags)
 {
+	vm_flags_t wanted = VM_ACCESS_FLAGS;
+
 	if (flags & FAULT_FLAG_WRITE)
-		return vma->vm_flags & VM_WRITE;
-	if (flags & FAULT_FLAG_INSTRUCTION)
-		return vma->vm_flags & VM_EXEC;
-	return vma->vm_flags & VM_ACCESS_FLAGS;
+		wanted = VM_WRITE;
+	else if (flags & FAULT_FLAG_INSTRUCTION)
+		wanted = VM_EXEC;
+	if (!(vma->vm_flags & wanted))
+		return OB_FAULT_NO_ACCESS;
+	return vma->vm_flags & VM_IO ? OB_FAULT_NO_DATA : OB_FAULT_DONE;
 }
 
 /*
@@ -68,6 +73,7 @@ static bool ob_fault_gave_up(vm_fault_t outcome, unsigned int flags)
 enum ob_fault_outcome ob_space_fault(struct mm_struct *mm, unsigned long address,
 				     unsigned int flags)
 {
+	enum ob_fault_outcome refused;
 	struct vm_area_struct *vma;
 	vm_fault_t outcome;
 
@@ -75,9 +81,10 @@ enum ob_fault_outcome ob_space_fault(struct mm_struct *mm, unsigned long address
 		vma = lock_mm_and_find_vma(mm, address, NULL);
 		if (!vma)
 			return fatal_signal_pending(current) ? OB_FAULT_SIGNAL : OB_FAULT_NO_AREA;
-		if (!ob_area_allows(vma, flags)) {
+		refused = ob_area_outcome(vma, flags);
+		if (refused) {
 			mmap_read_unlock(mm);
-			return OB_FAULT_NO_ACCESS;
+			return refused;
 		}
 		outcome = handle_mm_fault(vma, address, flags, NULL);
 		if (ob_fault_gave_up(outcome, flags))
