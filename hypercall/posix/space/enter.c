@@ -29,10 +29,8 @@
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 400
 
-static struct ob_space_vcpu *vcpu_of(struct ob_host *host, uint32_t vcpu)
+static struct ob_space_vcpu *vcpu_of(struct ob_spaces *all, uint32_t vcpu)
 {
-	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
-
 	return all && vcpu < VCPUS_MOST ? &all->vcpus[vcpu] : NULL;
 }
 
@@ -177,7 +175,8 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 			 struct ob_space_registers *registers, struct ob_space_event *event)
 {
-	struct ob_space *space = ob_space_find(host, number);
+	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+	struct ob_space *space = ob_space_find(all, number);
 
 	*event = (struct ob_space_event){ .kind = OB_SPACE_GONE };
 	if (!space || vcpu >= VCPUS_MOST)
@@ -187,8 +186,8 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 		*event = (struct ob_space_event){ .kind = OB_SPACE_TRAP, .vector = 13 };
 		return;
 	}
-	if (prepare(host->spaces, space, vcpu))
-		run(host->spaces, space, vcpu, registers, event);
+	if (prepare(all, space, vcpu))
+		run(all, space, vcpu, registers, event);
 }
 
 static int load_vector(struct ob_space_vcpu *vcpu, const void *area, uint64_t size)
@@ -207,7 +206,8 @@ static int load_vector(struct ob_space_vcpu *vcpu, const void *area, uint64_t si
 int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint64_t size,
 			 uint32_t store)
 {
-	struct ob_space_vcpu *vcpu = vcpu_of(host, number);
+	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+	struct ob_space_vcpu *vcpu = vcpu_of(all, number);
 
 	if (!vcpu)
 		return -EINVAL;
@@ -226,7 +226,8 @@ int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint
 
 void ob_host_space_interrupt(struct ob_host *host, uint32_t number)
 {
-	struct ob_space_vcpu *vcpu = vcpu_of(host, number);
+	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+	struct ob_space_vcpu *vcpu = vcpu_of(all, number);
 	struct ob_space_thread *thread;
 
 	if (!vcpu)
@@ -234,5 +235,5 @@ void ob_host_space_interrupt(struct ob_host *host, uint32_t number)
 	__atomic_store_n(&vcpu->is_wanted, 1, __ATOMIC_SEQ_CST);
 	thread = __atomic_load_n(&vcpu->running, __ATOMIC_SEQ_CST);
 	if (thread)
-		ob_zygote_signal(host->spaces, number, thread->space->pid, thread->tid);
+		ob_zygote_signal(all, number, thread->space->pid, thread->tid);
 }

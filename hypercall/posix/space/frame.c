@@ -19,7 +19,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/audit.h>
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <ucontext.h>
@@ -77,7 +76,7 @@ static bool is_in_slot(uint64_t offset, uint64_t size)
 	return offset >= SLOT_STACK && offset <= SLOT_BYTES && size <= SLOT_BYTES - offset;
 }
 
-static bool learn(const char *slot)
+bool ob_frame_learn(const char *slot)
 {
 	const uint64_t address = THREAD_SLOT(0);
 	uint64_t context = *(const uint64_t *)(slot + SLOT_CONTEXT) - address, vector;
@@ -102,17 +101,6 @@ static bool learn(const char *slot)
 	if (!layout.context)
 		layout = new;
 	return !memcmp(&layout, &new, sizeof(new));
-}
-
-bool ob_frame_learn(const char *slot)
-{
-	static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-	bool is_known;
-
-	pthread_mutex_lock(&mutex);
-	is_known = learn(slot);
-	pthread_mutex_unlock(&mutex);
-	return is_known;
 }
 
 /* In the order of struct ob_space_registers. */

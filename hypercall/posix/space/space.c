@@ -21,10 +21,8 @@
 #include "../regions.h"
 #include "space.h"
 
-struct ob_space *ob_space_find(struct ob_host *host, uint64_t space)
+struct ob_space *ob_space_find(struct ob_spaces *all, uint64_t space)
 {
-	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
-
 	if (!all || !space || space >= SPACES_MOST ||
 	    !__atomic_load_n(&all->spaces[space].is_used, __ATOMIC_ACQUIRE))
 		return NULL;
@@ -111,21 +109,23 @@ static int create(struct ob_host *host, uint64_t *number)
 	return 0;
 }
 
+/* Of all kernels of the process; atomic. */
+static uint32_t create_lock;
+
 /*
  * The caller's interrupts are on. A preemption, or a handler of the program, would keep the lock
  * for long: signals are blocked meanwhile.
  */
 int ob_host_space_create(struct ob_host *host, uint64_t *space)
 {
-	static uint32_t lock;
 	sigset_t all, before;
 	int error;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	ob_space_lock(&lock);
+	ob_space_lock(&create_lock);
 	error = create(host, space);
-	ob_space_unlock(&lock);
+	ob_space_unlock(&create_lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
@@ -150,7 +150,7 @@ static void unmap(struct ob_host *host, struct ob_space *space, uint64_t address
 
 void ob_host_space_destroy(struct ob_host *host, uint64_t number)
 {
-	struct ob_space *space = ob_space_find(host, number);
+	struct ob_space *space = ob_space_find(host->spaces, number);
 
 	if (!space)
 		return;
@@ -184,7 +184,7 @@ static int show(struct ob_host *host, struct ob_space *space, uint64_t address, 
 int ob_host_space_map(struct ob_host *host, uint64_t number, uint64_t address, uint64_t physical,
 		      uint64_t size, uint32_t protection)
 {
-	struct ob_space *space = ob_space_find(host, number);
+	struct ob_space *space = ob_space_find(host->spaces, number);
 	uint64_t ram_size = host->regions[OB_REGION_RAM].size;
 	uint64_t border = host->ram.huge_from, below = size;
 	int error = 0;
@@ -207,7 +207,7 @@ int ob_host_space_map(struct ob_host *host, uint64_t number, uint64_t address, u
 
 void ob_host_space_unmap(struct ob_host *host, uint64_t number, uint64_t address, uint64_t size)
 {
-	struct ob_space *space = ob_space_find(host, number);
+	struct ob_space *space = ob_space_find(host->spaces, number);
 
 	if (space && is_range(address, size))
 		unmap(host, space, address, size);
@@ -234,7 +234,11 @@ void ob_posix_spaces_stop(struct ob_host *host)
 	for (uint32_t i = 1; i < SPACES_MOST && all->spaces[i].request; i++)
 		if (all->spaces[i].pid)
 			ob_mapper_kill(all, &all->spaces[i]);
-	ob_zygote_stop(all);
+	ob_zygote_end(all);
+	/* A thread that did not come out uses these. */
+	if (ob_platform_has_left_behind(host))
+		return;
+	ob_zygote_release(all);
 	free_all(all);
 }
 
@@ -244,6 +248,7 @@ void ob_posix_spaces_forked(struct ob_host *host)
 	struct ob_spaces *all = host->spaces;
 
 	host->spaces = NULL;
+	create_lock = 0;	/* another thread of the parent may have held it */
 	if (!all)
 		return;
 	raw_close(all->channel);

@@ -112,7 +112,6 @@ struct ob_spaces {
 	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
 	bool can_spin;
 	uint32_t lock;		/* of the zygote's commands; atomic */
-	uint32_t create_lock;	/* atomic */
 	struct ob_space_vcpu vcpus[VCPUS_MOST];
 	struct ob_space spaces[SPACES_MOST];
 };
@@ -134,7 +133,7 @@ static inline uint32_t *ob_space_word(char *page, uint32_t offset)
 }
 
 /* space.c: NULL if the kernel has not made that space. */
-struct ob_space *ob_space_find(struct ob_host *host, uint64_t space);
+struct ob_space *ob_space_find(struct ob_spaces *all, uint64_t space);
 
 /* wait.c: locks that a caller holds with its interrupts off, or its signals blocked. */
 void ob_space_lock(uint32_t *lock);
@@ -162,8 +161,10 @@ void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
  * zygote.c: starts the zygote. -EAGAIN, -ENOMEM. The thread's signals are blocked.
  */
 int ob_zygote_start(struct ob_host *host, struct ob_spaces *all);
-/* Ends it with all stubs, and waits for their end. */
-void ob_zygote_stop(struct ob_spaces *all);
+/* Ends it with all stubs, and waits for their end. Calls that are under way find them gone. */
+void ob_zygote_end(struct ob_spaces *all);
+/* Frees what belongs to it. There are no such calls any more. */
+void ob_zygote_release(struct ob_spaces *all);
 /* Makes a process that runs the mapper's code with the door of this space. -EAGAIN. */
 int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid);
 /* Whether the process has ended. It is then reaped. */
@@ -199,7 +200,10 @@ void ob_filter_thread(char *page, uint64_t address, uint32_t vcpu);
 /* frame.c */
 struct ob_space_registers;
 struct ob_space_event;
-/* Learns how the host lays out signal frames, from one that is in the slot. False: unknown. */
+/*
+ * Learns how the host lays out signal frames, from one that is in the slot. False: in another way
+ * than before, or unknown. One call at a time.
+ */
 bool ob_frame_learn(const char *slot);
 void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers);
 void ob_frame_read(const char *slot, struct ob_space_registers *registers,

@@ -43,6 +43,9 @@
 /* Descriptors are copied from above this number to their places. */
 #define ABOVE 64
 
+/* Longest wait for the end of all stubs. */
+#define END_MSEC 5000
+
 #define STACK_BYTES (16ul << 10)
 
 /* What the helper and the zygote-to-be need. They share this memory until execve(). */
@@ -249,28 +252,35 @@ int ob_zygote_start(struct ob_host *host, struct ob_spaces *all)
 	all->zygote = birth.zygote;
 	if (!error && !settle(all))
 		error = -EAGAIN;
+	if (error && all->control)
+		ob_zygote_end(all);
 	if (error)
-		ob_zygote_stop(all);
+		ob_zygote_release(all);
 	return error;
 }
 
-/* Zygote and mappers share the other side of the channel: its end is that of all of them. */
-static void end_all(struct ob_spaces *all)
+/*
+ * Zygote and mappers share the other side of the channel: its end is that of all of them. It does
+ * not come if somebody has stopped them; they end when they go on.
+ */
+void ob_zygote_end(struct ob_spaces *all)
 {
-	char *door = door_of(all), byte;
+	struct pollfd end = { .fd = all->channel, .events = POLLIN };
+	char *door = door_of(all);
 
+	ob_space_lock(&all->lock);
 	ob_order(door, LIST_REQUEST, LIST_EXIT, SYS_exit_group, 0, 0, 0, 0);
 	__atomic_add_fetch(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
 	ring(all);
-	raw_recv(all->channel, &byte, 1, 0);
-	munmap(all->control, SPACES_MOST * AREA_BYTES);
-	all->control = NULL;
+	raw_poll(&end, 1, END_MSEC);
+	ob_space_unlock(&all->lock);
 }
 
-void ob_zygote_stop(struct ob_spaces *all)
+void ob_zygote_release(struct ob_spaces *all)
 {
 	if (all->control)
-		end_all(all);
+		munmap(all->control, SPACES_MOST * AREA_BYTES);
+	all->control = NULL;
 	raw_close(all->channel);
 	all->channel = -1;
 }
