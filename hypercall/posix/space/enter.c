@@ -3,8 +3,8 @@
  * Runs user code on a vCPU, and interrupts it.
  *
  *   vCPU's thread                                  user thread of that vCPU in the stub
- *   lists of the mapper are carried out            waits for `state` (stub.S)
- *   writes the frame; state = n << 1 | 1, wake     rt_sigreturn: user code, until a signal
+ *   writes the frame; state = n << 1 | 1, wake     waits for `state` (stub.S)
+ *   (the mapper does this if its list has orders)  rt_sigreturn: user code, until a signal
  *   waits for `done`                               done = n, wake; waits for `state`
  *   state = n << 1; reads the frame
  *
@@ -34,18 +34,19 @@ static struct ob_space_vcpu *vcpu_of(struct ob_spaces *all, uint32_t vcpu)
 	return all && vcpu < VCPUS_MOST ? &all->vcpus[vcpu] : NULL;
 }
 
-/* Carries out what is noted, and makes the thread. False: the stub is gone, or gets no thread. */
+/* Makes the thread, and locks the space. False: the stub is gone, or gets no thread. */
 static bool prepare(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu)
 {
-	bool is_ready;
+	struct ob_space_thread *thread = &space->threads[vcpu];
 
 	ob_space_lock(&space->lock);
-	is_ready = ob_mapper_flush(all, space);
-	if (is_ready && !space->threads[vcpu].tid)
-		is_ready = ob_mapper_thread(all, space, vcpu);
-	__atomic_store_n(&space->threads[vcpu].is_entered, is_ready, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST) &&
+	    (thread->tid || ob_mapper_thread(all, space, vcpu))) {
+		__atomic_store_n(&thread->is_entered, true, __ATOMIC_SEQ_CST);
+		return true;
+	}
 	ob_space_unlock(&space->lock);
-	return is_ready;
+	return false;
 }
 
 static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread, uint32_t number,
@@ -61,7 +62,8 @@ static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thre
 	thread->is_fresh = false;
 }
 
-static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread)
+/* Runs the thread. If changes of mappings wait, the mapper makes them, and runs it after that. */
+static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
 {
 	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
 	bool sleeps = __atomic_load_n(ob_space_word(thread->slot, SLOT_SLEEPS), __ATOMIC_RELAXED);
@@ -73,6 +75,11 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread)
 	}
 	thread->entry++;
 	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
+	if (!ob_mapper_is_idle(thread->space)) {
+		ob_mapper_start_thread(all, thread->space, vcpu, thread->entry << 1 | 1);
+		thread->start = thread->space->request;
+		return;
+	}
 	__atomic_store_n(state, thread->entry << 1 | 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(ob_space_word(thread->slot, SLOT_SLEEPS), __ATOMIC_SEQ_CST))
 		ob_space_wake(state);
@@ -124,7 +131,7 @@ static bool settle(struct ob_spaces *all, struct ob_space_thread *thread)
 	struct ob_space *space = thread->space;
 
 	*ob_space_word(thread->door, DOOR_SPINS) = 0;
-	while (!ob_space_stands_still(thread)) {
+	while (!ob_space_stands_still(all, thread)) {
 		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
 			return false;
 		if (ob_host_clock_monotonic(NULL) < end) {
@@ -144,6 +151,7 @@ static bool is_canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
+/* The space is locked. */
 static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 		struct ob_space_registers *registers, struct ob_space_event *event)
 {
@@ -151,17 +159,17 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 	struct ob_space_vcpu *vcpu = &all->vcpus[number];
 	bool lives, was_wanted;
 
-	if (vcpu->last && vcpu->last != thread)
-		settle(all, vcpu->last);
 	write_frame(vcpu, thread, number, registers);
 	__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
 		__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
+		ob_space_unlock(&space->lock);
 		event->kind = OB_SPACE_INTERRUPTED;
 		return;
 	}
-	start_thread(all, thread);
+	start_thread(all, thread, number);
+	ob_space_unlock(&space->lock);
 	lives = await_end(all, thread, number);
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
@@ -177,6 +185,7 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 {
 	struct ob_spaces *all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
 	struct ob_space *space = ob_space_find(all, number);
+	struct ob_space_thread *last;
 
 	*event = (struct ob_space_event){ .kind = OB_SPACE_GONE };
 	if (!space || vcpu >= VCPUS_MOST)
@@ -186,6 +195,9 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 		*event = (struct ob_space_event){ .kind = OB_SPACE_TRAP, .vector = 13 };
 		return;
 	}
+	last = all->vcpus[vcpu].last;
+	if (last && last != &space->threads[vcpu])
+		settle(all, last);
 	if (prepare(all, space, vcpu))
 		run(all, space, vcpu, registers, event);
 }

@@ -3,7 +3,10 @@
  * The mapper of a stub: the only one there that has the files of RAM. The platform writes a list of
  * orders to its door, and may do so only while the mapper waits for a request:
  *
- *   list is empty --map, unmap--> list grows --flush--> request --> done --> list is empty
+ *   list is empty --map, unmap--> list grows --flush, start--> request --> done --> list is empty
+ *
+ * `start` lets a user thread run when the list is carried out. The mapper itself does that: one
+ * switch between processes less.
  *
  * If the host refuses a mapping, it has no room for more of them (max_map_count). Then the mapper
  * drops everything that is shown: user code faults again, and what it needs is shown again.
@@ -13,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
@@ -80,36 +84,57 @@ static bool await(struct ob_spaces *all, struct ob_space *space, uint32_t *word,
 	return true;
 }
 
-/* Has the list carried out. False: an order failed, or the stub is gone. */
-static bool run_list(struct ob_spaces *all, struct ob_space *space)
+/* Whether the mapper waits for a request: only then the list may change. False: it is gone. */
+static bool is_ready(struct ob_spaces *all, struct ob_space *space)
 {
 	char *door = door_of(all, space);
-	uint32_t number = ++space->request;
 
-	ob_order_special(door, space->end, ORDER_GO, LIST_DONE);
+	return !__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST) &&
+	       await(all, space, ob_space_word(door, DOOR_DONE), space->request);
+}
+
+/* Has the list carried out, and then what is at `next`, also if the host refuses a mapping. */
+static void submit(struct ob_spaces *all, struct ob_space *space, uint32_t next)
+{
+	char *door = door_of(all, space);
+
+	ob_order_special(door, space->end, ORDER_GO, next);
+	ob_order_special(door, LIST_DROP + ORDER_BYTES, ORDER_GO, next);
 	space->end = DOOR_LIST;
 	space->hidden = space->hidden_end = 0;
-	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), number, __ATOMIC_SEQ_CST);
+	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), ++space->request, __ATOMIC_SEQ_CST);
 	ob_space_wake(ob_space_word(door, DOOR_REQUEST));
-	return await(all, space, ob_space_word(door, DOOR_DONE), number) &&
-	       *ob_space_word(door, DOOR_FAILED) != number;
 }
 
 bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space)
 {
-	if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
+	if (!is_ready(all, space))
 		return false;
-	if (space->end == DOOR_LIST || run_list(all, space))
+	if (space->end == DOOR_LIST)
 		return true;
-	if (!space->is_gone) {
-		space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap, 0,
-				      SPACE_END, 0, 0);
-		space->shown = space->shown_end = 0;
-		if (run_list(all, space))
-			return true;
-		ob_mapper_kill(all, space);
-	}
-	return false;
+	submit(all, space, LIST_DONE);
+	return is_ready(all, space);
+}
+
+bool ob_mapper_is_idle(const struct ob_space *space)
+{
+	return space->end == DOOR_LIST;
+}
+
+void ob_mapper_start_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu,
+			    uint32_t state)
+{
+	char *door = door_of(all, space);
+	uint32_t next = LIST_START;
+
+	*ob_space_word(door, DOOR_START) = state;
+	next = ob_order(door, next, LIST_EXIT, SYS_pwrite64, FD_CONTROL, MAPPER_DOOR + DOOR_START,
+			sizeof(state),
+			ob_space_offset(space->index, THREAD_DOOR(vcpu) + DOOR_STATE));
+	next = ob_order(door, next, LIST_EXIT, SYS_futex, THREAD_DOOR(vcpu) + DOOR_STATE,
+			FUTEX_WAKE, 1, 0);
+	ob_order_special(door, next, ORDER_GO, LIST_DONE);
+	submit(all, space, LIST_START);
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -125,7 +150,9 @@ static uint64_t most(uint64_t a, uint64_t b)
 /* Makes room for one more order, and that which ends the list. */
 static bool has_room(struct ob_spaces *all, struct ob_space *space)
 {
-	return space->end + 2 * ORDER_BYTES <= DOOR_BYTES || ob_mapper_flush(all, space);
+	if (space->end + 2 * ORDER_BYTES > DOOR_BYTES)
+		return ob_mapper_flush(all, space);
+	return is_ready(all, space);
 }
 
 /* The order before, if it maps what is just before this in the space and in the file. */
@@ -152,7 +179,7 @@ void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t addre
 	if (last)
 		last->arguments[1] += size;
 	else if (has_room(all, space))
-		space->end = ob_order_map(door_of(all, space), space->end, LIST_FAILED, address,
+		space->end = ob_order_map(door_of(all, space), space->end, LIST_DROP, address,
 					  size, protection, MAP_POPULATE, descriptor, offset);
 	else
 		return;
@@ -178,7 +205,7 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 	}
 	if (!has_room(all, space))
 		return;
-	space->end = ob_order(door_of(all, space), space->end, LIST_FAILED, SYS_munmap, address,
+	space->end = ob_order(door_of(all, space), space->end, LIST_DROP, SYS_munmap, address,
 			      end - address, 0, 0);
 	space->hidden = space->hidden_end ? least(space->hidden, address) : address;
 	space->hidden_end = most(space->hidden_end, end);
@@ -242,7 +269,9 @@ bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vc
 	if (!ob_mapper_flush(all, space))
 		return false;
 	add_thread_orders(all, space, vcpu);
-	if (!run_list(all, space))
+	submit(all, space, LIST_DONE);
+	if (!is_ready(all, space) ||
+	    *ob_space_word(door_of(all, space), DOOR_FAILED) == space->request)
 		return false;
 	if (!await(all, space, ob_space_word(thread->slot, SLOT_DONE), 1))
 		return false;
@@ -273,6 +302,7 @@ static void prepare_door(struct ob_spaces *all, struct ob_space *space)
 	ob_orders_tails(door, MAPPER_DOOR, ob_space_offset(space->index, MAPPER_DOOR));
 	memcpy(door + DATA_ACTION, &action, sizeof(action));
 	strcpy(door + DATA_NAME, "outboard-space");
+	ob_order(door, LIST_DROP, LIST_EXIT, SYS_munmap, 0, SPACE_END, 0, 0);
 	ob_filter_mapper(door + DATA_FILTER, MAPPER_DOOR + DATA_FILTER);
 	next = ob_order(door, next, LIST_FAILED, SYS_munmap, ZYGOTE_CODE, PAGE + DOOR_BYTES, 0, 0);
 	next = ob_order(door, next, LIST_FAILED, SYS_prctl, PR_SET_NAME, MAPPER_DOOR + DATA_NAME, 0,

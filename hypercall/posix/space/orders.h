@@ -8,6 +8,8 @@
  *   LIST_FAILED        reports a failure, then the same
  *   LIST_EXIT          ends the process
  *   LIST_CHILD         what a new process or thread begins with
+ *   LIST_START         of a mapper: lets a user thread run, then LIST_DONE
+ *   LIST_DROP          of a mapper: unmaps all that is shown, then LIST_START or LIST_DONE
  *   DOOR_DATA          structures that orders point to
  *
  * A mapper can write no memory that user code cannot. So it reports with pwrite() to the control
@@ -35,6 +37,8 @@ _Static_assert(offsetof(struct ob_order, otherwise) == ORDER_OTHERWISE, "as stub
 
 #define DOOR_DATA 0x80
 #define LIST_CHILD 0x400
+#define LIST_START 0x440	/* a mapper's LIST_CHILD is one order */
+#define LIST_DROP 0x500
 #define LIST_DONE 0x600
 #define LIST_FAILED 0x6c0
 #define LIST_EXIT 0x780

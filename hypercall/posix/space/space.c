@@ -61,7 +61,7 @@ static bool waits(struct ob_spaces *all, struct ob_space *space)
 {
 	if (!space->pid || space->is_gone)
 		return false;
-	if (ob_space_stands_still(&space->threads[0]) || !ob_zygote_has_ended(all, space->pid))
+	if (ob_space_stands_still(all, &space->threads[0]) || !ob_zygote_has_ended(all, space->pid))
 		return true;
 	space->pid = 0;
 	return false;
@@ -131,10 +131,10 @@ int ob_host_space_create(struct ob_host *host, uint64_t *space)
 }
 
 /* The space is locked: no thread enters before what is noted is carried out. */
-static bool stands_still(struct ob_space *space)
+static bool stands_still(struct ob_spaces *all, struct ob_space *space)
 {
 	for (uint32_t i = 0; i < VCPUS_MOST; i++)
-		if (space->threads[i].tid && !ob_space_stands_still(&space->threads[i]))
+		if (space->threads[i].tid && !ob_space_stands_still(all, &space->threads[i]))
 			return false;
 	return true;
 }
@@ -143,7 +143,7 @@ static void unmap(struct ob_host *host, struct ob_space *space, uint64_t address
 {
 	ob_space_lock(&space->lock);
 	ob_mapper_unmap(host->spaces, space, address, size);
-	if (!stands_still(space))
+	if (!stands_still(host->spaces, space))
 		ob_mapper_flush(host->spaces, space);
 	ob_space_unlock(&space->lock);
 }

@@ -70,6 +70,7 @@ struct ob_space_thread {
 	char *door, *slot;
 	uint32_t tid;		/* 0: there is no thread */
 	uint32_t entry;		/* number of the last entry */
+	uint32_t start;		/* number of the mapper's request that started it last */
 	bool is_fresh;		/* vector registers are those of a space that has ended */
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see wait.c; atomic */
@@ -152,7 +153,7 @@ void ob_space_wake(uint32_t *word);
  * Whether the user thread of a vCPU stands still, and stays so until the next entry. A thread that
  * has reported the end of its entry may need a moment for this.
  */
-bool ob_space_stands_still(struct ob_space_thread *thread);
+bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread);
 /* Whether it is worth to spin for the next wait; and what the wait has shown. */
 bool ob_spinning_is_useful(struct ob_spinning *spinning);
 void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
@@ -188,6 +189,11 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 		     uint64_t size);
 /* Has the stub carry out the list now. False: the stub is gone. */
 bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space);
+/* Whether the list is empty. */
+bool ob_mapper_is_idle(const struct ob_space *space);
+/* Has the stub carry out the list soon, and then write the word `state` of a user thread. */
+void ob_mapper_start_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu,
+			    uint32_t state);
 /* Makes a user thread for the vCPU. False: the host has no room, or the stub is gone. */
 bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu);
 /* The stub does not do as it should: it ends, and is gone. */

@@ -114,7 +114,19 @@ static bool has_sleeper(uint32_t *word)
 	return syscall(SYS_futex, word, FUTEX_REQUEUE, 0, 1, word, 0) == 1;
 }
 
-bool ob_space_stands_still(struct ob_space_thread *thread)
+/*
+ * The mapper writes `state` when it starts a thread. Other user code may report the end of the entry
+ * before that.
+ */
+static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thread)
+{
+	char *door = ob_space_page(all, thread->space->index, MAPPER_DOOR);
+	uint32_t done = __atomic_load_n(ob_space_word(door, DOOR_DONE), __ATOMIC_SEQ_CST);
+
+	return (int32_t)(done - thread->start) >= 0;
+}
+
+bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread)
 {
 	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
 
@@ -122,7 +134,8 @@ bool ob_space_stands_still(struct ob_space_thread *thread)
 		return false;
 	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
 		return true;
-	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 || !has_sleeper(state))
+	if (!is_started(all, thread) || __atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 ||
+	    !has_sleeper(state))
 		return false;
 	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
 	return true;
