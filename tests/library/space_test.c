@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -267,6 +268,41 @@ static void test_mappings(void)
 	CHECK_EQUAL(registers.ax, 100);
 }
 
+/* As at a fork: what was shown stays, but nothing can be written. */
+static void test_protect(void)
+{
+	/* incl (%rbx); syscall; from the head */
+	uint64_t space = new_space(BYTES("\xff\x03" SYSCALL "\xeb\xfa"));
+	uint32_t *count = (uint32_t *)ram(DATA_PAGE);
+
+	*count = 0;
+	CHECK_EQUAL(ob_host_space_map(mock_host, space, DATA, DATA_PAGE, 3 * PAGE, WRITE), 0);
+	registers = (struct ob_space_registers){ .ip = CODE, .bx = DATA };
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	/* A hole, and a page that is noted but not yet shown. */
+	ob_host_space_unmap(mock_host, space, DATA + PAGE, PAGE);
+	map(space, DATA + 4 * PAGE, DATA_PAGE, WRITE);
+	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), 0);
+	for (uint64_t i = 0; i < 5; i++) {
+		registers = (struct ob_space_registers){ .ip = CODE, .bx = DATA + i * PAGE };
+		CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
+		CHECK_EQUAL(event.address, DATA + i * PAGE);
+		/* Present, or not */
+		CHECK_EQUAL(event.error_code, i % 2 ? 6 : 7);
+	}
+	CHECK_EQUAL(*count, 1);
+	map(space, DATA, DATA_PAGE, WRITE);
+	registers.bx = DATA;
+	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
+	CHECK_EQUAL(*count, 2);
+	/* More runs than the platform knows. */
+	for (uint64_t i = 0; i < 2000; i++)
+		map(space, (1ull << 32) + i * 2 * PAGE, DATA_PAGE, WRITE);
+	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), -ENOSYS);
+	ob_host_space_unmap(mock_host, space, 0, SPACE_END);
+	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), 0);
+}
+
 static void test_bad_mappings(void)
 {
 	uint64_t space = new_space(BYTES(SYSCALL));
@@ -317,8 +353,6 @@ static void *read_on(void *unused)
 		ob_host_space_enter(mock_host, reading, 1, &mine, &last);
 		CHECK(last.kind != OB_SPACE_GONE && last.kind != OB_SPACE_SYSCALL);
 		CHECK(last.kind == OB_SPACE_INTERRUPTED || last.vector == 14);
-		if (last.kind == OB_SPACE_TRAP)
-			map(reading, DATA, DATA_PAGE, READ);
 	}
 	return unused;
 }
@@ -326,21 +360,27 @@ static void *read_on(void *unused)
 /* When unmap has returned, user code on another vCPU does not reach the page. */
 static void test_unmap_is_final(void)
 {
-	/* mov DATA, %eax; cmp $0x5ec4e7, %eax; jne; ud2 */
+	/* mov DATA, %eax; cmp $0x5ec4e7, %eax; je 1f; incl DATA + PAGE; jmp; 1: ud2 */
 	static const char code[] =
-		"\x8b\x04\x25\x00\x00\x50\x00\x3d\xe7\xc4\x5e\x00\x75\xf2\x0f\x0b";
-	volatile uint32_t *page;
+		"\x8b\x04\x25\x00\x00\x50\x00\x3d\xe7\xc4\x5e\x00\x74\x09"
+		"\xff\x04\x25\x00\x10\x50\x00\xeb\xe9\x0f\x0b";
+	volatile uint32_t *page, *count;
 	pthread_t thread;
+	uint32_t before;
 
 	reading = new_space(code, sizeof(code));
+	map(reading, DATA + PAGE, DATA_PAGE + PAGE, WRITE);
 	page = (volatile uint32_t *)ram(DATA_PAGE);
+	count = (volatile uint32_t *)ram(DATA_PAGE + PAGE);
 	CHECK(!pthread_create(&thread, NULL, read_on, NULL));
-	for (int i = 0; i < 300; i++) {
-		usleep(100);	/* the other thread runs user code again */
+	for (int i = 0; i < 200; i++) {
+		/* The other thread runs user code again. */
+		for (before = *count; *count == before;)
+			sched_yield();
 		ob_host_space_unmap(mock_host, reading, DATA, PAGE);
 		*page = 0x5ec4e7;
-		for (volatile int wait = 0; wait < 30000; wait++)
-			;
+		for (int wait = 0; wait < 20; wait++)
+			sched_yield();
 		*page = 0;
 		map(reading, DATA, DATA_PAGE, READ);
 	}
@@ -409,11 +449,12 @@ static void test_waiting_stub_dies(void)
 {
 	uint64_t space = new_space(BYTES(SYSCALL));
 	pid_t stub = stub_of(space);
+	pid_t user_thread = (pid_t)mock_host->spaces->spaces[space].threads[0].tid;
 
 	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
 	ob_host_space_destroy(mock_host, space);
 	kill(stub, SIGKILL);
-	CHECK(process_ends(stub));
+	CHECK(process_ends(stub) && process_ends(user_thread));
 	space = new_space(BYTES(SYSCALL));
 	CHECK(stub_of(space) != stub);
 	CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
@@ -552,9 +593,9 @@ static void test_many_spaces(void)
 
 static const struct platform_test tests[] = {
 	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
-	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(bad_mappings),
-	TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt), TEST(stub_dies),
-	TEST(waiting_stub_dies), TEST(limit_of_processes), TEST(zygote_dies),
+	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(protect),
+	TEST(bad_mappings), TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt),
+	TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes), TEST(zygote_dies),
 	TEST(process_dies), TEST(fork), TEST(many_spaces),
 	{ NULL, NULL },
 };

@@ -185,6 +185,7 @@ void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t addre
 		return;
 	space->shown = space->shown_end ? least(space->shown, address) : address;
 	space->shown_end = most(space->shown_end, address + size);
+	ob_runs_add(space, address, address + size, protection);
 }
 
 void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
@@ -194,6 +195,7 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 
 	if (address >= space->shown_end || end <= space->shown)
 		return;
+	ob_runs_remove(space, address, end);
 	if (address <= space->shown && end >= space->shown_end) {
 		/* Nothing of the list is needed but what it unmaps. */
 		if (space->hidden_end) {
@@ -202,6 +204,7 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 		}
 		space->end = DOOR_LIST;
 		space->shown = space->shown_end = 0;
+		ob_runs_clear(space);
 	}
 	if (!has_room(all, space))
 		return;
@@ -209,6 +212,28 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 			      end - address, 0, 0);
 	space->hidden = space->hidden_end ? least(space->hidden, address) : address;
 	space->hidden_end = most(space->hidden_end, end);
+}
+
+bool ob_mapper_protect(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+		       uint64_t size, int protection)
+{
+	const uint64_t end = address + size;
+
+	if (!ob_runs_are_within(space, address, end))
+		return false;
+	for (uint32_t i = 0; i < space->run_count; i++) {
+		struct ob_space_run *run = &space->runs[i];
+
+		if (run->address >= end || run->end <= address || !(run->protection & ~protection))
+			continue;
+		run->protection &= protection;
+		if (!has_room(all, space))
+			return true;
+		space->end = ob_order(door_of(all, space), space->end, LIST_DROP, SYS_mprotect,
+				      run->address, run->end - run->address,
+				      (uint64_t)run->protection, 0);
+	}
+	return true;
 }
 
 /* ---- user threads -------------------------------------------------------- */
@@ -318,6 +343,7 @@ static void prepare_door(struct ob_spaces *all, struct ob_space *space)
 	space->end = DOOR_LIST;
 	space->shown = space->shown_end = 0;
 	space->hidden = space->hidden_end = 0;
+	ob_runs_clear(space);
 	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
 }
 

@@ -139,12 +139,18 @@ static bool stands_still(struct ob_spaces *all, struct ob_space *space)
 	return true;
 }
 
+/* What is noted takes effect now, or before any user code runs. */
+static void settle(struct ob_spaces *all, struct ob_space *space)
+{
+	if (!stands_still(all, space))
+		ob_mapper_flush(all, space);
+}
+
 static void unmap(struct ob_host *host, struct ob_space *space, uint64_t address, uint64_t size)
 {
 	ob_space_lock(&space->lock);
 	ob_mapper_unmap(host->spaces, space, address, size);
-	if (!stands_still(host->spaces, space))
-		ob_mapper_flush(host->spaces, space);
+	settle(host->spaces, space);
 	ob_space_unlock(&space->lock);
 }
 
@@ -213,15 +219,20 @@ void ob_host_space_unmap(struct ob_host *host, uint64_t number, uint64_t address
 		unmap(host, space, address, size);
 }
 
-int ob_host_space_protect(struct ob_host *host, uint64_t space, uint64_t address, uint64_t size,
+int ob_host_space_protect(struct ob_host *host, uint64_t number, uint64_t address, uint64_t size,
 			  uint32_t protection)
 {
-	(void)host;
-	(void)space;
-	(void)address;
-	(void)size;
-	(void)protection;
-	return -ENOSYS;
+	struct ob_space *space = ob_space_find(host->spaces, number);
+	bool is_possible;
+
+	if (!space || !is_range(address, size))
+		return -ENOSYS;
+	ob_space_lock(&space->lock);
+	is_possible = ob_mapper_protect(host->spaces, space, address, size,
+					ob_posix_protection(protection));
+	settle(host->spaces, space);
+	ob_space_unlock(&space->lock);
+	return is_possible ? 0 : -ENOSYS;
 }
 
 void ob_posix_spaces_stop(struct ob_host *host)

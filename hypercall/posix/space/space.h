@@ -77,6 +77,14 @@ struct ob_space_thread {
 	struct ob_spinning spinning;	/* of the thread in the stub */
 };
 
+/* Pages that are shown with the same rights of the host. */
+struct ob_space_run {
+	uint64_t address, end;
+	int protection;
+};
+
+#define RUNS_MOST 512u
+
 struct ob_space {
 	uint32_t lock;		/* of what follows; atomic */
 	bool is_used;		/* atomic */
@@ -88,6 +96,9 @@ struct ob_space {
 	/* Outside of this range, nothing is shown, nor will be when the list is carried out. */
 	uint64_t shown, shown_end;
 	uint64_t hidden, hidden_end;	/* what the list unmaps is inside of this range */
+	struct ob_space_run runs[RUNS_MOST];	/* runs.c */
+	uint32_t run_count;
+	bool has_lost_runs;
 	struct ob_space_thread threads[VCPUS_MOST];
 };
 
@@ -187,6 +198,9 @@ void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t addre
 		   uint64_t size, int protection, int descriptor, uint64_t offset);
 void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
 		     uint64_t size);
+/* False: the platform cannot, and has changed nothing. */
+bool ob_mapper_protect(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+		       uint64_t size, int protection);
 /* Has the stub carry out the list now. False: the stub is gone. */
 bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space);
 /* Whether the list is empty. */
@@ -198,6 +212,12 @@ void ob_mapper_start_thread(struct ob_spaces *all, struct ob_space *space, uint3
 bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu);
 /* The stub does not do as it should: it ends, and is gone. */
 void ob_mapper_kill(struct ob_spaces *all, struct ob_space *space);
+
+/* runs.c. The last function: whether all runs are known, and none is in the range in part. */
+void ob_runs_add(struct ob_space *space, uint64_t address, uint64_t end, int protection);
+void ob_runs_remove(struct ob_space *space, uint64_t address, uint64_t end);
+void ob_runs_clear(struct ob_space *space);
+bool ob_runs_are_within(const struct ob_space *space, uint64_t address, uint64_t end);
 
 /* filter.c: writes a filter (struct sock_fprog) to the page that is at `address` in the stub. */
 void ob_filter_mapper(char *page, uint64_t address);

@@ -115,8 +115,8 @@ static bool has_sleeper(uint32_t *word)
 }
 
 /*
- * The mapper writes `state` when it starts a thread. Other user code may report the end of the entry
- * before that.
+ * The mapper writes `state` when it starts a thread. Other user code may report the end of the
+ * entry before that.
  */
 static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thread)
 {
