@@ -373,14 +373,13 @@ static void test_unmap_is_final(void)
 	page = (volatile uint32_t *)ram(DATA_PAGE);
 	count = (volatile uint32_t *)ram(DATA_PAGE + PAGE);
 	CHECK(!pthread_create(&thread, NULL, read_on, NULL));
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < 100; i++) {
 		/* The other thread runs user code again. */
 		for (before = *count; *count == before;)
 			sched_yield();
 		ob_host_space_unmap(mock_host, reading, DATA, PAGE);
 		*page = 0x5ec4e7;
-		for (int wait = 0; wait < 20; wait++)
-			sched_yield();
+		usleep(1000);
 		*page = 0;
 		map(reading, DATA, DATA_PAGE, READ);
 	}
