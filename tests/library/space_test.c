@@ -538,6 +538,7 @@ static void test_process_dies(void)
 		boot_and_report();
 		_exit(0);
 	}
+	close(ends[1]);
 	CHECK(read(ends[0], pids, sizeof(pids)) == sizeof(pids));
 	kill(child, SIGKILL);
 	CHECK(waitpid(child, NULL, 0) == child);

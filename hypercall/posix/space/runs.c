@@ -11,9 +11,9 @@
 
 static void add(struct ob_space *space, uint64_t address, uint64_t end, int protection)
 {
-	struct ob_space_run *last = &space->runs[space->run_count - 1];
+	struct ob_space_run *last = space->run_count ? &space->runs[space->run_count - 1] : NULL;
 
-	if (space->run_count && last->end == address && last->protection == protection)
+	if (last && last->end == address && last->protection == protection)
 		last->end = end;
 	else if (space->run_count < RUNS_MOST)
 		space->runs[space->run_count++] = (struct ob_space_run){ address, end, protection };
