@@ -79,7 +79,8 @@ fn run() -> u8 {
     };
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
-    if options.no_sandbox && !access.images.is_empty() {
+    let open = options.no_sandbox || access.runs_programs;
+    if open && !access.images.is_empty() {
         warn(
             "warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all \
              your rights",

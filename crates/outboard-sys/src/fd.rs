@@ -95,7 +95,7 @@ impl Fd {
     }
 
     /// EXDEV: the other file's number means another file here.
-    fn check_same_system(&self, other: &Fd) -> io::Result<()> {
+    pub(crate) fn check_same_system(&self, other: &Fd) -> io::Result<()> {
         if self.system == other.system {
             Ok(())
         } else {

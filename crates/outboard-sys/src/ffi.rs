@@ -109,6 +109,12 @@ extern "C" {
     pub fn ob_syscall_on(instance: *mut ob_instance, number: c_long, ...) -> c_long;
     pub fn ob_interrupt_on(instance: *mut ob_instance, thread: c_int) -> c_int;
     pub fn ob_abort_call_on(instance: *mut ob_instance, thread: c_int) -> c_int;
+    pub fn ob_spawn_on(
+        instance: *mut ob_instance,
+        path: *const c_char,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> c_int;
     pub fn ob_disk_add_on(
         instance: *mut ob_instance,
         config: *const ob_disk_config,

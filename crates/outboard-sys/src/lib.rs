@@ -33,6 +33,7 @@ mod new_name;
 mod partitions;
 mod path;
 mod process;
+mod program;
 mod secret;
 mod socket;
 mod standard;

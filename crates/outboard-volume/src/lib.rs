@@ -48,6 +48,8 @@ mod opened_disk;
 #[doc(hidden)]
 pub mod options;
 #[doc(hidden)]
+pub mod program;
+#[doc(hidden)]
 pub mod remote;
 #[doc(hidden)]
 pub mod scratch;

@@ -4,6 +4,7 @@
 
 mod array;
 mod capacity;
+mod command;
 mod contents;
 mod device;
 mod device_mapper;
@@ -23,6 +24,7 @@ mod mount_table;
 mod nbd;
 pub mod net;
 mod path;
+mod program_root;
 mod readiness;
 mod server_requests;
 mod share_requests;
@@ -31,6 +33,7 @@ mod tree;
 #[doc(hidden)]
 pub mod walk;
 
+pub use command::{Command, RunningProgram};
 pub use contents::{Files, WalkEntry};
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
@@ -47,6 +50,7 @@ pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::HubServer;
 pub use outboard_sys::{errno, Cancel, Deadline, FileLock, KernelError, Secret, Stopped, Storage};
+pub use program_root::ProgramRoot;
 pub use server_requests::{RequestCounts, ServerRequests};
 pub use share_requests::ShareState;
 pub use tree::Tree;

@@ -253,6 +253,11 @@ impl Mount {
         self.device.as_ref()
     }
 
+    /// Its path in the kernel.
+    pub(crate) fn directory(&self) -> &CStr {
+        &self.directory
+    }
+
     /// The kernel that has it mounted.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel

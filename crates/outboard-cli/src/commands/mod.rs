@@ -44,6 +44,7 @@ pub mod progress;
 mod resize;
 mod rm;
 mod rmdir;
+mod run;
 mod run_script;
 mod setfacl;
 mod setfattr;
@@ -370,6 +371,11 @@ commands! {
         access: edit::EditArgs::host_access,
         writes: edit::run,
     }
+    "run" Run(run::RunArgs) {
+        uses: BY_TOOLS,
+        access: run::RunArgs::host_access,
+        writes: run::run,
+    }
     "run-script" RunScript(run_script::RunScriptArgs) {
         uses: WITH_WILDCARDS,
         access: |options| options.host_access(&COMMANDS),
@@ -537,6 +543,7 @@ impl Command {
         match self {
             Command::Diff(_) => diff::FAILED,
             Command::Fsck(_) => fsck::FAILED,
+            Command::Run(_) => run::FAILED,
             _ => 1,
         }
     }

@@ -24,6 +24,9 @@ pub struct HostAccess {
     /// The command stays outside of the sandbox, so it must not run the kernel: it starts programs,
     /// each in a sandbox ([`super::programs`]), or copies of itself that run the kernel.
     pub outside: bool,
+    /// The command's kernel runs programs of an image, for which this process makes processes
+    /// after the kernel has booted: it stays outside of the sandbox.
+    pub runs_programs: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,
     /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
@@ -103,6 +106,7 @@ impl HostAccess {
         self.is_small &= other.is_small;
         self.makes_nodes |= other.makes_nodes;
         self.outside |= other.outside;
+        self.runs_programs |= other.runs_programs;
         self.serves |= other.serves;
         match (&mut self.network, other.network) {
             (Some(network), Some(other)) => network.add(other),

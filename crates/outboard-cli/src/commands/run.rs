@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard run`.
+
+use crate::exit_code::{set_failure_code, CommandStatus};
+use clap::Args;
+use outboard_error::{Error, ErrorKind, Result};
+use outboard_sandbox::HostAccess;
+use outboard_volume::access::uses_image;
+use outboard_volume::address::ImageName;
+use outboard_volume::program::{usual_environment, ProgramCommand};
+use outboard_volume::session::Session;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// The exit code of failures of the command itself, as of env(1) and chroot(1).
+pub const FAILED: u8 = 125;
+/// The program cannot be run.
+const NOT_RUN: u8 = 126;
+/// There is no such program.
+const NOT_FOUND: u8 = 127;
+
+/// Run a program of an image, with the image as its root
+#[derive(Args, Debug)]
+#[command(
+    long_about = "Run a program of an image, with the image as its root. The image stays as it is: \
+                  all changes lie in memory, and go with the program. Ends with the program's \
+                  exit code, or with 128 and the number of the signal that ended it; 125: the \
+                  command failed; 126: the program cannot be run; 127: there is none.",
+    after_help = "Examples:\
+                  \n  outboard run debian.img -- cat /etc/debian_version\
+                  \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'"
+)]
+pub struct RunArgs {
+    /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
+    #[arg(value_name = "IMAGE")]
+    pub image: OsString,
+    /// The program, a path in the image or a name, and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+impl RunArgs {
+    pub fn host_access(&self) -> HostAccess {
+        HostAccess {
+            runs_programs: true,
+            ..uses_image(&ImageName::find(&self.image), false)
+        }
+    }
+}
+
+pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
+    let (program, arguments) = options.program.split_first().expect("clap requires one");
+    let command = ProgramCommand {
+        program: program.clone(),
+        arguments: arguments.to_vec(),
+        environment: usual_environment(),
+    };
+    let ended = session.run_program(&ImageName::find(&options.image), &command);
+    ended
+        .map(status_of)
+        .inspect_err(|error| note_kind(error, program))
+}
+
+fn status_of(status: ExitStatus) -> CommandStatus {
+    let signal = || 128 + status.signal().unwrap_or_default();
+    CommandStatus(status.code().unwrap_or_else(signal) as u8)
+}
+
+/// An error about the program itself has a code of its own.
+fn note_kind(error: &Error, program: &OsString) {
+    if error.path() != Some(program.as_ref()) {
+        return;
+    }
+    set_failure_code(match error.kind() {
+        ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_RUN,
+    });
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A root directory for programs: what a volume has, and what programs expect of a running system.
+//!
+//! | at | comes from |
+//! |---|---|
+//! | / | the volume, read only, under a layer in the kernel's memory that takes all changes |
+//! | /proc, /sys, /dev/pts | the kernel |
+//! | /dev, /tmp, /run, /dev/shm | memory |
+
+use crate::kernel_files::make_directory;
+use crate::{Mount, Tree};
+use outboard_sys::{explained, libc, Fd, System};
+use std::ffi::{CStr, CString};
+use std::io;
+use std::thread;
+
+/// Devices that every system has: name, mode, major and minor number (Linux:
+/// Documentation/admin-guide/devices.txt).
+const DEVICES: [(&CStr, u32, u32, u32); 6] = [
+    (c"dev/null", 0o666, 1, 3),
+    (c"dev/zero", 0o666, 1, 5),
+    (c"dev/full", 0o666, 1, 7),
+    (c"dev/random", 0o666, 1, 8),
+    (c"dev/urandom", 0o666, 1, 9),
+    (c"dev/tty", 0o666, 5, 0),
+];
+
+/// Links of /dev: name, target.
+const LINKS: [(&CStr, &CStr); 5] = [
+    (c"dev/fd", c"/proc/self/fd"),
+    (c"dev/stdin", c"/proc/self/fd/0"),
+    (c"dev/stdout", c"/proc/self/fd/1"),
+    (c"dev/stderr", c"/proc/self/fd/2"),
+    (c"dev/ptmx", c"pts/ptmx"),
+];
+
+/// What is mounted below the root, in this order: type, path, options. A path that is not there is
+/// made.
+const MOUNTS: [(&CStr, &CStr, &CStr); 7] = [
+    (c"proc", c"proc", c""),
+    (c"sysfs", c"sys", c""),
+    (c"tmpfs", c"dev", c"mode=0755"),
+    (c"devpts", c"dev/pts", c"mode=0620,ptmxmode=0666"),
+    (c"tmpfs", c"dev/shm", c"mode=1777"),
+    (c"tmpfs", c"tmp", c"mode=1777"),
+    (c"tmpfs", c"run", c"mode=0755"),
+];
+
+/// A root for programs ([`Mount::program_root`]). What programs change in it lies in the kernel's
+/// memory, and goes with this.
+pub struct ProgramRoot {
+    system: System,
+    /// Of the layers and of memory, in the order of their mounts.
+    mounted: Vec<CString>,
+    tree: Option<Tree>,
+}
+
+impl Mount {
+    /// Makes a root for programs of what is mounted here, which stays as it is. It has to go
+    /// before the mount. Programs that still run keep it in use: end them before.
+    pub fn program_root(&self) -> io::Result<ProgramRoot> {
+        let mut root = ProgramRoot {
+            system: self.kernel().system().clone(),
+            mounted: Vec::new(),
+            tree: None,
+        };
+        root.mount_layers(self)?;
+        root.furnish()?;
+        Ok(root)
+    }
+}
+
+impl ProgramRoot {
+    /// The root's files.
+    pub fn tree(&self) -> &Tree {
+        self.tree.as_ref().expect("a root that was made has one")
+    }
+
+    fn mount_layers(&mut self, lower: &Mount) -> io::Result<()> {
+        let kernel = lower.kernel();
+        // It may be built in.
+        let _ = kernel.load_component("overlay", "");
+        let memory = kernel.shared.mount_directory()?;
+        self.mount(c"tmpfs", &memory, c"mode=0700")?;
+        let place = open_directory(&self.system, &memory)?;
+        place.make_directory_at(c"work", 0o700)?;
+        place.make_directory_at(c"upper", 0o700)?;
+        copy_owner(lower.root(), &place)?;
+        let top = kernel.shared.mount_directory()?;
+        let [lower, memory] = [lower.directory(), &memory].map(CStr::to_string_lossy);
+        let options = format!("lowerdir={lower},upperdir={memory}/upper,workdir={memory}/work");
+        self.mount(c"overlay", &top, &CString::new(options)?)?;
+        self.tree = Some(Tree::below(open_directory(&self.system, &top)?));
+        Ok(())
+    }
+
+    fn mount(&mut self, kind: &CStr, directory: &CStr, options: &CStr) -> io::Result<()> {
+        self.system.mount(kind, directory, kind, 0, options)?;
+        self.mounted.push(directory.to_owned());
+        Ok(())
+    }
+
+    /// Adds what a running system has. By a thread that cannot leave the root: the volume may have
+    /// symbolic links in the place of directories.
+    fn furnish(&self) -> io::Result<()> {
+        let gone = |_| Err(io::Error::other("the thread that mounts has ended"));
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.system.set_thread_apart()?;
+                self.system.enter_root(self.tree().root())?;
+                furnish_here(&self.system)
+            });
+            thread.join().unwrap_or_else(gone)
+        })
+    }
+}
+
+impl Drop for ProgramRoot {
+    fn drop(&mut self) {
+        self.tree = None;
+        for directory in self.mounted.iter().rev() {
+            let _ = self.system.unmount(directory, libc::MNT_DETACH);
+        }
+    }
+}
+
+fn open_directory(system: &System, path: &CStr) -> io::Result<Fd> {
+    Fd::working_directory(system).open_at(path, libc::O_RDONLY | libc::O_DIRECTORY, 0)
+}
+
+/// Gives the upper layer, which programs see as the root, mode and owner of the lower one.
+fn copy_owner(from: &Fd, place: &Fd) -> io::Result<()> {
+    let stat = from.stat()?;
+    let upper = place.open_at(c"upper", libc::O_RDONLY | libc::O_DIRECTORY, 0)?;
+    place.set_owner_at(c"upper", stat.st_uid, stat.st_gid, 0)?;
+    upper.set_mode(stat.st_mode & 0o7777)
+}
+
+/// In the root, which is the working directory.
+fn furnish_here(system: &System) -> io::Result<()> {
+    let here = Fd::working_directory(system);
+    for (kind, path, options) in MOUNTS {
+        make_directory(&here, path)
+            .and_then(|()| system.mount(kind, path, kind, 0, options))
+            .map_err(|error| named(error, path))?;
+    }
+    for (path, mode, major, minor) in DEVICES {
+        let device = libc::makedev(major, minor);
+        here.make_node_at(path, libc::S_IFCHR | mode, device)
+            .map_err(|error| named(error, path))?;
+    }
+    for (path, target) in LINKS {
+        here.make_symlink_at(target, path)
+            .map_err(|error| named(error, path))?;
+    }
+    Ok(())
+}
+
+fn named(error: io::Error, path: &CStr) -> io::Error {
+    let text = format!("/{} of the programs' root: {error}", path.to_string_lossy());
+    explained(error, text)
+}

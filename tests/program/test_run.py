@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Programs of an image as processes of the kernel: `outboard run`. The root is made of the host's
+own programs with the libraries that they are linked with.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from support import host, images, program
+
+PROGRAMS = ("bash", "busybox", "cat", "ls", "head", "md5sum", "seq", "sleep", "stat", "true", "wc")
+WARNING = "NO SANDBOX"
+
+
+def files_of(path):
+    """The program, its interpreter and its libraries, as paths of the host."""
+    listed = host.run("ldd", path).stdout
+    return [path, *re.findall(r"(/\S+) \(0x", listed)]
+
+
+def copy_in(tree, path):
+    copy = os.path.join(tree, path.lstrip("/"))
+    os.makedirs(os.path.dirname(copy), exist_ok=True)
+    shutil.copy(os.path.realpath(path), copy)
+
+
+@pytest.fixture(scope="module", name="tree")
+def fixture_tree(tmp_path_factory):
+    tree = str(tmp_path_factory.mktemp("root"))
+    for name in PROGRAMS:
+        for path in files_of(shutil.which(name)):
+            copy_in(tree, path)
+    os.makedirs(os.path.join(tree, "bin"), exist_ok=True)
+    shutil.copy(os.path.realpath(shutil.which("bash")), os.path.join(tree, "bin", "sh"))
+    with open(os.path.join(tree, "bin", "no-program"), "w", encoding="ascii") as stream:
+        stream.write("\x01\x02\x03")
+    os.chmod(os.path.join(tree, "bin", "no-program"), 0o755)
+    with open(os.path.join(tree, "text"), "w", encoding="ascii") as stream:
+        stream.write("of the image\n")
+    return tree
+
+
+@pytest.fixture(scope="module", name="image")
+def fixture_image(tree, tmp_path_factory):
+    path = os.path.join(str(tmp_path_factory.mktemp("image")), "root.img")
+    return images.make_ext4_of(path, tree)
+
+
+def run(image, *words, given=b"", **options):
+    """Runs a program of the image to its end."""
+    done = subprocess.run(program.command("run", image, "--", *words), input=given,
+                          capture_output=True, timeout=120, check=False, **options)
+    lines = done.stderr.decode().splitlines(keepends=True)
+    done.stderr = "".join(line for line in lines if WARNING not in line)
+    return done
+
+
+def script(image, text, **options):
+    return run(image, "bash", "-c", text, **options)
+
+
+def test_streams_and_status(image):
+    done = script(image, "cat; echo seen >&2; exit 7", given=b"given")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"given", "seen\n")
+
+
+def test_much_data_through_both_streams(image):
+    given = os.urandom(20 << 20)
+    done = script(image, "cat", given=given)
+    assert done.stdout == given and done.returncode == 0
+    done = run(image, "md5sum", given=given)
+    assert done.stdout.split()[0].decode() == hashlib.md5(given).hexdigest()
+
+
+@pytest.mark.parametrize("vcpus", (1, 4))
+def test_pipelines(image, vcpus):
+    words = ("run", image, "--", "bash", "-c", "for i in 1 2 3; do seq 1000 | wc -l; done")
+    done = program.run(*words, vcpus=vcpus)
+    assert (done.code, done.out) == (0, "1000\n" * 3), done
+
+
+def test_a_signal_ends_the_program(image):
+    assert script(image, "kill -TERM $$").returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("words,code,mentions", (
+    (("/bin/nothing",), 127, "No such file"), (("nothing",), 127, "No such file"),
+    (("/bin/no-program",), 126, "no program"), (("/text",), 126, "Permission denied"),
+    (("/bin",), 126, "Permission denied")))
+def test_no_program(image, words, code, mentions):
+    done = run(image, *words)
+    assert done.returncode == code, done
+    assert mentions in done.stderr and words[0] in done.stderr, done
+
+
+def test_no_image(work):
+    done = run(os.path.join(work, "nothing.img"), "true")
+    assert done.returncode == 125 and "nothing.img" in done.stderr, done
+
+
+def test_the_image_stays_as_it_is(image):
+    with open(image, "rb") as stream:
+        before = hashlib.sha256(stream.read()).digest()
+    done = script(image, "echo changed > /text && cat /text && : > /bin/new && ls /bin/new")
+    assert done.stdout == b"changed\n/bin/new\n", done
+    with open(image, "rb") as stream:
+        assert hashlib.sha256(stream.read()).digest() == before
+    assert run(image, "cat", "/text").stdout == b"of the image\n"
+
+
+def test_what_a_system_has(image):
+    done = script(image, "cat /proc/sys/kernel/ostype; echo lost > /dev/null; head -c 3 /dev/zero |"
+                         " wc -c; cat /dev/stdin; stat -c %a /tmp; [ -d /sys/class ] && echo sys",
+                  given=b"in\n")
+    assert done.stdout == b"Linux\n3\nin\n1777\nsys\n", done
+
+
+def test_what_a_program_leaves_behind_ends(image):
+    done = script(image, "sleep 1000 & echo started")
+    assert (done.returncode, done.stdout) == (0, b"started\n")
+
+
+def test_a_reader_that_goes(image):
+    words = program.command("run", image, "--", "seq", "100000000")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout.readline() == b"1\n"
+        running.stdout.close()
+        assert running.wait(60) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+def test_signals_are_passed_on(image, number):
+    text = "trap 'echo got; exit 3' INT TERM; echo ready; while :; do sleep 0.05; done"
+    words = program.command("run", image, "--", "bash", "-c", text)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout.readline() == b"ready\n"
+        running.send_signal(number)
+        assert running.stdout.readline() == b"got\n"
+        assert running.wait(60) in (3, 128 + number)
+
+
+def test_ten_at_once(image):
+    words = program.command("run", image, "--", "bash", "-c", "echo a > /mine; cat /mine")
+    running = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+               for _ in range(10)]
+    for one in running:
+        assert one.communicate(timeout=120)[0] == b"a\n" and one.returncode == 0
+
+
+def test_links_in_the_place_of_directories(tree, work):
+    """The image has /dev, /proc and /tmp as links that lead up and out."""
+    hostile = os.path.join(work, "hostile")
+    shutil.copytree(tree, hostile, symlinks=True)
+    for name in ("dev", "proc", "tmp"):
+        os.symlink("../../../../../text", os.path.join(hostile, name))
+    done = run(images.make_ext4_of(os.path.join(work, "hostile.img"), hostile), "true")
+    assert done.returncode == 125 and "/proc" in done.stderr, done
+
+
+@pytest.mark.parametrize("kind", ("squashfs", "erofs"))
+def test_types_that_are_only_read(tree, work, kind):
+    path = os.path.join(work, f"root.{kind}")
+    if kind == "squashfs":
+        host.run("mksquashfs", tree, path, "-quiet")
+    else:
+        host.run("mkfs.erofs", "--quiet", path, tree)
+    assert script(path, "echo new > /new; cat /new /text").stdout == b"new\nof the image\n"
