@@ -66,8 +66,11 @@ next:
 	mov	ORDER_ARGUMENTS + 24(%r12), %r10
 	mov	ORDER_ARGUMENTS + 32(%r12), %r8
 	mov	ORDER_ARGUMENTS + 40(%r12), %r9
+	/* A new process may come so late that the list is another one. */
+	mov	%eax, %r15d
+	mov	%r9, %r14
 	syscall
-	cmpl	$SYS_CLONE, ORDER_NUMBER(%r12)
+	cmp	$SYS_CLONE, %r15d
 	jne	1f
 	test	%rax, %rax
 	jz	child
@@ -87,7 +90,7 @@ failed:
 	add	%rbx, %r12
 	jmp	next
 child:
-	mov	ORDER_ARGUMENTS + 40(%r12), %r12
+	mov	%r14, %r12
 	jmp	next
 
 special:
