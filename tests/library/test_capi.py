@@ -544,7 +544,7 @@ def declared_functions():
     for header in ("outboard.h", "net.h", "sockets.h", "syscalls.h"):
         with open(os.path.join(include, header), encoding="ascii") as stream:
             text = re.sub(r"/\*.*?\*/|static inline .*?^}$", "", stream.read(), flags=re.S | re.M)
-        names |= set(re.findall(r"(?<!typedef void )\b(ob_\w+)\(", text))
+        names |= set(re.findall(r"(?<!typedef void )(?<!typedef int )\b(ob_\w+)\(", text))
     return names
 
 
