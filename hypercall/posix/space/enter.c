@@ -23,9 +23,6 @@
 
 #include "space.h"
 
-/* From the request for an interrupt to the end of a stub that does not obey: in looks. */
-#define LOOKS_MOST 10
-
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 400
 
@@ -87,7 +84,7 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 
 /* Whether the stub may go on, after it has not come out for a while. */
 static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu,
-		 uint32_t *ignored)
+		 struct ob_space_budget *budget)
 {
 	struct ob_space *space = thread->space;
 	bool lives = true;
@@ -98,12 +95,11 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 		__atomic_store_n(&space->is_gone, true, __ATOMIC_SEQ_CST);
 		lives = false;
 	} else if (__atomic_load_n(&all->vcpus[vcpu].is_wanted, __ATOMIC_SEQ_CST)) {
-		if (++*ignored < LOOKS_MOST) {
+		lives = ob_space_budget_lasts(budget, space->pid);
+		if (lives)
 			ob_zygote_signal(all, vcpu, space->pid, thread->tid);
-		} else {
+		else
 			ob_mapper_kill(all, space);
-			lives = false;
-		}
 	}
 	ob_space_unlock(&space->lock);
 	return lives;
@@ -112,12 +108,12 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 /* Until the user thread reports the end of the entry. False: the stub is gone. */
 static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
 {
-	uint32_t ignored = 0;
+	struct ob_space_budget budget = {};
 
 	while (!ob_space_await(all, ob_space_word(thread->slot, SLOT_DONE), thread->entry,
 			       ob_space_word(thread->door, DOOR_HOST_SLEEPS),
 			       &all->vcpus[vcpu].spinning))
-		if (!look(all, thread, vcpu, &ignored))
+		if (!look(all, thread, vcpu, &budget))
 			return false;
 	__atomic_store_n(ob_space_word(thread->door, DOOR_STATE), thread->entry << 1,
 			 __ATOMIC_SEQ_CST);
@@ -127,14 +123,14 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 /* Waits until the thread stands still, or kills its stub. False: the stub is gone. */
 static bool settle(struct ob_spaces *all, struct ob_space_thread *thread)
 {
-	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOKS_MOST * LOOK_NSEC;
 	struct ob_space *space = thread->space;
+	struct ob_space_budget budget = {};
 
 	*ob_space_word(thread->door, DOOR_SPINS) = 0;
 	while (!ob_space_stands_still(all, thread)) {
 		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
 			return false;
-		if (ob_host_clock_monotonic(NULL) < end) {
+		if (ob_space_budget_lasts(&budget, space->pid)) {
 			sched_yield();
 			continue;
 		}

@@ -152,6 +152,19 @@ void ob_space_lock(uint32_t *lock);
 void ob_space_unlock(uint32_t *lock);
 /* The time between two looks whether a process that does not answer lives. */
 #define LOOK_NSEC 100000000ull
+
+/*
+ * How long a stub may take to obey. A host that is overloaded may give it no processor for seconds,
+ * so the time counts in which the stub has run: a second, of all its threads. One that does not run
+ * at all, as after a SIGSTOP, has half a minute. Begins zeroed.
+ */
+struct ob_space_budget {
+	uint64_t own_end;		/* of its running time */
+	uint64_t end;			/* of the monotonic clock; 0: it has not begun */
+};
+
+/* wait.c: begins at the first call. False: the budget is used up. */
+bool ob_space_budget_lasts(struct ob_space_budget *budget, pid_t pid);
 /*
  * Waits until the word, which others may write, has the value. The other side wakes waiters: always
  * if `sleeps` is NULL, else while that word is not 0. False: the word has another value after

@@ -20,6 +20,8 @@
 #include "space.h"
 
 #define SPIN_NSEC 20000ull
+#define BUDGET_NSEC 1000000000ull
+#define PATIENCE_NSEC 30000000000ull
 #define RELUCTANCE_MOST 255u
 
 void ob_space_lock(uint32_t *lock)
@@ -49,6 +51,26 @@ void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful)
 		more = 0;
 	spinning->reluctance = more < RELUCTANCE_MOST ? more : RELUCTANCE_MOST;
 	spinning->skips = spinning->reluctance;
+}
+
+/* The time that all threads of a process have run. 0: it has ended. */
+static uint64_t running_time(pid_t pid)
+{
+	struct timespec time;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &time))
+		return 0;
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+bool ob_space_budget_lasts(struct ob_space_budget *budget, pid_t pid)
+{
+	uint64_t now = ob_host_clock_monotonic(NULL), own = running_time(pid);
+
+	if (!budget->end)
+		*budget = (struct ob_space_budget){ own + BUDGET_NSEC, now + PATIENCE_NSEC };
+	return own < budget->own_end && now < budget->end;
 }
 
 static bool has_value(const uint32_t *word, uint32_t value)
