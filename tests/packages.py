@@ -5,8 +5,8 @@
 A crate that may be published has a description, keywords, categories, a README and the text of its
 licence. No crate needs, for its tests, a crate that is built on it: such a circle cannot be
 published. `cargo package` makes the packages of all crates, and refuses what a registry refuses.
-With --build it also builds each package, without the rest of the repository; OUTBOARD_LIB_DIR names
-the directory of liboutboard then.
+With --build it does all that `cargo publish` does but the upload, and so builds each package,
+without the rest of the repository; OUTBOARD_LIB_DIR names the directory of liboutboard then.
 """
 
 import argparse
@@ -100,12 +100,15 @@ def main() -> int:
                        for other in sorted(needed(name, crates) - public)]
     for text in complaints:
         print(text)
-    words = ["--workspace", "--locked", "--allow-dirty", "--quiet"]
-    words += [] if options.build else ["--no-verify"]
+    words = ["package", "--no-verify"]
+    if options.build:
+        # As well, it asks the registry for the versions that are there.
+        words = ["publish", "--dry-run"]
+    words += ["--workspace", "--locked", "--allow-dirty", "--quiet"]
     words += [word for name in sorted(set(crates) - public) for word in ("--exclude", name)]
     if options.build:
         forget(crates)
-    failed = cargo("package", *words).returncode
+    failed = cargo(*words).returncode
     print(f"{len(public)} crates to publish, {len(complaints)} complaints")
     return 1 if complaints or failed else 0
 
