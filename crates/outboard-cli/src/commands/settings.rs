@@ -384,6 +384,7 @@ mod tests {
             "mkfs" => "ext4 d",
             "part" => "d list",
             "resize" => "d --min",
+            "run" => "d -- program",
             "setfacl" => "-b d:/",
             "setfattr" => "-n user.a d:/",
             "truncate" => "-s 1 d:/",
