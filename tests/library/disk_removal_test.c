@@ -43,7 +43,7 @@ int main(int count, char **arguments)
 	CHECK_EQUAL(count, 2);
 	client_boot(2);
 	CHECK_EQUAL(pthread_create(&thread, NULL, open_and_read, NULL), 0);
-	while (removed < ROUNDS) {
+	while (removed < ROUNDS || !busy || !__atomic_load_n(&opened, __ATOMIC_RELAXED)) {
 		int disk = ob_disk_add(&config, NULL), error;
 
 		CHECK(disk >= 0);
@@ -57,7 +57,6 @@ int main(int count, char **arguments)
 	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
 	pthread_join(thread, NULL);
 	printf("%lu removals, %lu refused, %lu opens\n", removed, busy, opened);
-	CHECK(busy && opened);
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

@@ -53,12 +53,16 @@ def compile_c(target, sources, *flags):
     return target
 
 
-def platform_program(directory, sources, sanitizer, *flags):
-    files = sorted(
+def platform_sources():
+    return sorted(
         glob.glob(os.path.join(PLATFORM, "*.c"))
         + glob.glob(os.path.join(PLATFORM, "snapshot", "*.c"))
         + glob.glob(os.path.join(PLATFORM, "space", "*.[cS]")))
-    return compile_c(os.path.join(directory, "program"), [*sources, "mock_kernel.c", *files],
+
+
+def platform_program(directory, sources, sanitizer, *flags):
+    files = [*sources, "mock_kernel.c", *platform_sources()]
+    return compile_c(os.path.join(directory, "program"), files,
                      "-I", PLATFORM, "-I", os.path.join(REPOSITORY, "hypercall", "include"),
                      *SANITIZERS[sanitizer], *flags)
 

@@ -17,7 +17,7 @@ import subprocess
 import pytest
 
 from library.test_capi import (DEVICES, LIBRARIES, PLATFORM, REPOSITORY, SANITIZERS, compile_c,
-                               library_program, run)
+                               library_program, platform_sources, run)
 from support import guest, host, program
 from support.patience import wait_until
 
@@ -37,9 +37,9 @@ def built(tmp_path_factory):
 def built_with_sanitizers(programs, tmp_path_factory):
     """The server finds a wrong access."""
     directory = str(tmp_path_factory.mktemp("checked"))
-    patterns = (f"{PLATFORM}/*.c", f"{PLATFORM}/snapshot/*.c", f"{DEVICES}/*.c",
-                f"{DEVICES}/net/*.c")
-    files = [file for pattern in patterns for file in sorted(glob.glob(pattern))]
+    patterns = (f"{DEVICES}/*.c", f"{DEVICES}/net/*.c")
+    files = platform_sources()
+    files += [file for pattern in patterns for file in sorted(glob.glob(pattern))]
     files += [f"{REPOSITORY}/lib/{name}.c" for name in ("net_serve", "net_options", "error")]
     folders = (PLATFORM, f"{REPOSITORY}/hypercall/include", f"{REPOSITORY}/lib",
                f"{REPOSITORY}/lib/include")
