@@ -65,6 +65,7 @@ FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-fou
 REFUSING = {
     "cat": "cat @:/file",
     "edit": "edit @:/file",
+    "run": "run @ -- true",
     "run-script": "run-script %/script",
     "shell": "shell @",
     "completions": "completions bash",

@@ -5,39 +5,22 @@ own programs with the libraries that they are linked with.
 
 import hashlib
 import os
-import re
 import shutil
 import signal
 import subprocess
 
 import pytest
 
-from support import host, images, program
+from support import host, images, program, programs
 
-PROGRAMS = ("bash", "busybox", "cat", "ls", "head", "md5sum", "seq", "sleep", "stat", "true", "wc")
+PROGRAMS = ("busybox", "cat", "ls", "head", "md5sum", "seq", "sleep", "stat", "true", "wc")
 WARNING = "NO SANDBOX"
-
-
-def files_of(path):
-    """The program, its interpreter and its libraries, as paths of the host."""
-    listed = host.run("ldd", path).stdout
-    return [path, *re.findall(r"(/\S+) \(0x", listed)]
-
-
-def copy_in(tree, path):
-    copy = os.path.join(tree, path.lstrip("/"))
-    os.makedirs(os.path.dirname(copy), exist_ok=True)
-    shutil.copy(os.path.realpath(path), copy)
 
 
 @pytest.fixture(scope="module", name="tree")
 def fixture_tree(tmp_path_factory):
     tree = str(tmp_path_factory.mktemp("root"))
-    for name in PROGRAMS:
-        for path in files_of(shutil.which(name)):
-            copy_in(tree, path)
-    os.makedirs(os.path.join(tree, "bin"), exist_ok=True)
-    shutil.copy(os.path.realpath(shutil.which("bash")), os.path.join(tree, "bin", "sh"))
+    programs.make_root(tree, *PROGRAMS)
     with open(os.path.join(tree, "bin", "no-program"), "w", encoding="ascii") as stream:
         stream.write("\x01\x02\x03")
     os.chmod(os.path.join(tree, "bin", "no-program"), 0o755)

@@ -11,12 +11,12 @@ import re
 import shlex
 
 import pytest
-from support import host, images, pages, program
+from support import host, images, pages, program, programs
 from support.pages import Desk, blocks, first_arguments, read
 
 PAGES = sorted(glob.glob(os.path.join(pages.DOCS, "using", "*.md")))
 # Pages with shell code, each with a test here.
-RUN = {"build", "change", "copy", "find", "repair", "script"}
+RUN = {"build", "change", "copy", "find", "repair", "run", "script"}
 PASSWD = "root:x:0:0::/root:/bin/sh\nwww-data:x:33:33::/srv:/bin/false\n"
 TREE = {
     "bin/su": "#!/bin/sh\n", "etc/hostname": "host\n", "etc/fstab": "/dev/vda1 / ext4\n",
@@ -192,3 +192,14 @@ def test_script(desk):
     desk.write("build.txt", "mkdir disk.img@1:/new\n")
     desk.write("looks.txt", "# What is new\nls -d disk.img@1:/new\n")
     assert "new" in desk.run(code)
+
+
+@pytest.mark.needs("bash")
+def test_run(desk):
+    code, = code_of("run")
+    programs.make_root(desk.path("root"), "cat", "ls", "wc")
+    desk.write("root/etc/debian_version", "12.0\n")
+    volume = images.make_ext4_of(desk.path("debian.img"), desk.path("root"))
+    images.partitioned(desk.path("disk.img"), "label: gpt\nstart=2048, size=65536\nsize=131072\n",
+                       {67584: volume}, 100)
+    assert desk.run(code).splitlines()[0] == "12.0"
