@@ -422,6 +422,7 @@ lvm vgchange -q -an vg0; mdadm -q --stop /dev/md/both
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not guest.usable(), reason="no QEMU, kernel or tools for a guest")
 @pytest.mark.timeout(600)
 def test_layers_of_a_kernel_with_such_a_disk(work):
