@@ -24,6 +24,9 @@ def fixture_tree(tmp_path_factory):
     with open(os.path.join(tree, "bin", "no-program"), "w", encoding="ascii") as stream:
         stream.write("\x01\x02\x03")
     os.chmod(os.path.join(tree, "bin", "no-program"), 0o755)
+    with open(os.path.join(tree, "bin", "lost"), "w", encoding="ascii") as stream:
+        stream.write("#!/bin/nothing\n")
+    os.chmod(os.path.join(tree, "bin", "lost"), 0o755)
     with open(os.path.join(tree, "text"), "w", encoding="ascii") as stream:
         stream.write("of the image\n")
     return tree
@@ -73,7 +76,8 @@ def test_a_signal_ends_the_program(image):
 
 
 @pytest.mark.parametrize("words,code,mentions", (
-    (("/bin/nothing",), 127, "No such file"), (("nothing",), 127, "No such file"),
+    (("/bin/nothing",), 127, "no such file"), (("nothing",), 127, "no such file"),
+    (("/bin/lost",), 127, "interpreter"),
     (("/bin/no-program",), 126, "no program"), (("/text",), 126, "Permission denied"),
     (("/bin",), 126, "Permission denied")))
 def test_no_program(image, words, code, mentions):
@@ -99,9 +103,10 @@ def test_the_image_stays_as_it_is(image):
 
 def test_what_a_system_has(image):
     done = script(image, "cat /proc/sys/kernel/ostype; echo lost > /dev/null; head -c 3 /dev/zero |"
-                         " wc -c; cat /dev/stdin; stat -c %a /tmp; [ -d /sys/class ] && echo sys",
+                         " wc -c; cat /dev/stdin; stat -c %a /tmp; umask;"
+                         " [ -d /sys/class ] && echo sys",
                   given=b"in\n")
-    assert done.stdout == b"Linux\n3\nin\n1777\nsys\n", done
+    assert done.stdout == b"Linux\n3\nin\n1777\n0022\nsys\n", done
 
 
 def test_what_a_program_leaves_behind_ends(image):

@@ -146,6 +146,10 @@ fn told(error: io::Error) -> io::Error {
             "this host cannot run programs: it needs seccomp, new processes, and a processor with \
              FSGSBASE",
         ),
+        Some(libc::ENOENT) => explained(
+            error,
+            "there is no such file in the image, or not the interpreter that it names",
+        ),
         Some(libc::ENOEXEC) => explained(error, "no program of x86-64 Linux, and no script"),
         _ => error,
     }

@@ -19,6 +19,9 @@ struct Standard {
     error: File,
 }
 
+/// The file mode mask of programs.
+const UMASK: u32 = 0o022;
+
 /// What has to be known to run a program. As [`std::process::Command`], but the program is a file
 /// of the kernel, and nothing is inherited: no variable of the environment, and /dev/null in the
 /// place of standard input, output and error.
@@ -190,6 +193,7 @@ impl Start {
     fn run(&self) -> io::Result<i32> {
         let system = self.kernel.system();
         system.set_thread_apart()?;
+        system.umask(UMASK);
         let files = &self.standard;
         Fd::make_standard([&files.input, &files.output, &files.error].map(File::as_fd))?;
         if let Some(root) = &self.root {

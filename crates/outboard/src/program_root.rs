@@ -89,7 +89,8 @@ impl ProgramRoot {
         let top = kernel.shared.mount_directory()?;
         let [lower, memory] = [lower.directory(), &memory].map(CStr::to_string_lossy);
         let options = format!("lowerdir={lower},upperdir={memory}/upper,workdir={memory}/work");
-        self.mount(c"overlay", &top, &CString::new(options)?)?;
+        let options = CString::new(options)?;
+        self.mount(c"overlay", &top, &options).map_err(no_overlay)?;
         self.tree = Some(Tree::below(open_directory(&self.system, &top)?));
         Ok(())
     }
@@ -154,6 +155,13 @@ fn furnish_here(system: &System) -> io::Result<()> {
             .map_err(|error| named(error, path))?;
     }
     Ok(())
+}
+
+fn no_overlay(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENODEV) => explained(error, "this kernel has no overlayfs: profile full has"),
+        _ => error,
+    }
 }
 
 fn named(error: io::Error, path: &CStr) -> io::Error {
