@@ -244,7 +244,7 @@ static void set_foreground(int terminal, int group)
 	OK(ob_sys_ioctl((unsigned int)terminal, TIOCSPGRP, (unsigned long)&group));
 }
 
-/* What a shell does with two jobs. `fd`: the master, which a shell has not. */
+/* Does as a shell with two jobs. `fd`: the master, which a shell has not. */
 static void control_jobs(struct actor *shell)
 {
 	struct actor job, reader;

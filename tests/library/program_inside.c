@@ -472,7 +472,7 @@ static void execute(void)
 	CHECK_EQUAL(wait_for(child), 0);
 }
 
-/* What a thread has executed: alone, with the process's number, and the right descriptors. */
+/* A thread has executed this: it is alone, with the process's number and the right descriptors. */
 static void executed(void)
 {
 	CHECK(!strcmp(getenv("WHO"), "threads"));

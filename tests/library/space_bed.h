@@ -16,7 +16,7 @@
 #include "platform_bed.h"
 
 
-/* Where the tests show code and data, and which pages of RAM these are. */
+/* The addresses at which the tests show code and data, and the pages of RAM behind them. */
 #define CODE 0x400000ull
 #define DATA 0x500000ull
 #define CODE_PAGE (1 * PAGE)

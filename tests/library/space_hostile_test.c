@@ -242,7 +242,7 @@ static void test_jumps(void)
 	check_others(bystander);
 }
 
-/* What the program's own instructions can ask for, besides. */
+/* The program's own instructions can ask for these, besides. */
 static void test_instructions(void)
 {
 	static const struct {

@@ -425,7 +425,7 @@ def test_processes(work, vcpus):
     run_library_program(work, "process_bounds_test", vcpus)
 
 
-# What a program may be linked with: nothing, or the host's C library.
+# A program may be linked with nothing, or with the host's C library.
 LINKS = {"static": ["-static"], "dynamic": []}
 
 

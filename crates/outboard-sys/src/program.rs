@@ -59,7 +59,7 @@ impl System {
     }
 
     /// The calling thread of a kernel of this process gets a table of descriptors, a root and a
-    /// working directory of its own. What it changes there no other thread sees.
+    /// working directory of its own. No other thread sees the changes that it makes there.
     pub fn set_thread_apart(&self) -> io::Result<()> {
         self.unshare(libc::CLONE_FILES | libc::CLONE_FS)
     }

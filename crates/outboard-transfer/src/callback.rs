@@ -23,7 +23,7 @@ pub struct Count {
 /// The caller's function. `Break` cancels the work.
 pub type OnProgress = dyn Fn(&Count) -> ControlFlow<()> + Send + Sync;
 
-/// The progress of one call. What other progress would print becomes notes of the call.
+/// The progress of one call. Lines that other progress would print become notes of the call.
 pub struct CallbackProgress {
     function: Option<Arc<OnProgress>>,
     cancel: Cancel,

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// A pipe of the kernel holds so much.
 const BUFFER: usize = 64 * 1024;
 
-/// What a program finds if nobody says otherwise.
+/// The directories in which a program is looked for if nobody says otherwise.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A program with its arguments.
@@ -76,7 +76,7 @@ fn run_in(
     let unasked = Interrupt::by(given_up.clone());
     let outputs = [copy_out(output, 1, &unasked), copy_out(error, 2, &unasked)];
     let status = wait(child, interrupt, &given_up);
-    // What the program has left behind has the pipes open.
+    // Processes that the program has left behind have the pipes open.
     let _ = kernel.system().send_signal(-1, libc::SIGKILL);
     for output in outputs {
         finish(output.map_err(streams)?)?;

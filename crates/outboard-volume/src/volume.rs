@@ -61,7 +61,7 @@ impl Volume {
     /// times, as for the program `outboard`: `disk.img`, `disk.img@2`, `disk.qcow2@vg0/root`,
     /// `disk.img@3@@home`. If an image has one file system only, its own name is enough.
     ///
-    /// What a server has is named like `nfs://server/export`, `smb://user@server/share`,
+    /// Trees and disks of servers are named like `nfs://server/export`, `smb://user@server/share`,
     /// `9p://server/tree` or `nbd://server/disk@2`, with the feature `remote`. A server that cannot
     /// be reached, or does not answer within [`Options::server_timeout`], is
     /// [`ErrorKind::Unreachable`](crate::ErrorKind::Unreachable). One that was silent for long is

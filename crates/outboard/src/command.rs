@@ -22,7 +22,7 @@ struct Standard {
 /// The file mode mask of programs.
 const UMASK: u32 = 0o022;
 
-/// What has to be known to run a program. As [`std::process::Command`], but the program is a file
+/// A program and the way to run it. As [`std::process::Command`], but the program is a file
 /// of the kernel, and nothing is inherited: no variable of the environment, and /dev/null in the
 /// place of standard input, output and error.
 ///

@@ -34,7 +34,7 @@ const LINKS: [(&CStr, &CStr); 5] = [
     (c"dev/ptmx", c"pts/ptmx"),
 ];
 
-/// What is mounted below the root, in this order: type, path, options. A path that is not there is
+/// The mounts below the root, in this order: type, path, options. A path that is not there is
 /// made.
 const MOUNTS: [(&CStr, &CStr, &CStr); 7] = [
     (c"proc", c"proc", c""),
@@ -46,7 +46,7 @@ const MOUNTS: [(&CStr, &CStr, &CStr); 7] = [
     (c"tmpfs", c"run", c"mode=0755"),
 ];
 
-/// A root for programs ([`Mount::program_root`]). What programs change in it lies in the kernel's
+/// A root for programs ([`Mount::program_root`]). Changes by programs lie in the kernel's
 /// memory, and goes with this.
 pub struct ProgramRoot {
     system: System,

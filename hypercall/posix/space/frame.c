@@ -30,7 +30,7 @@
 #define VECTOR_MXCSR_MASK 28u
 #define MXCSR_INITIAL 0x1f80u
 #define MXCSR_DEFAULT_MASK 0xffbfu
-/* What the host adds to the format of XSAVE: in bytes that the processor leaves alone. */
+/* The host adds this to the format of XSAVE, in bytes that the processor leaves alone. */
 #define VECTOR_HOST 464u
 #define VECTOR_MAGIC 0x46505853u	/* FP_XSTATE_MAGIC1 */
 
@@ -60,7 +60,7 @@ static struct layout {
 	uint64_t features;
 } layout;
 
-/* Where user code reads its registers from; never reached by a pointer of a slot. */
+/* User code gets its registers from here. No pointer of a slot is followed. */
 static ucontext_t *context_of(char *slot)
 {
 	return (ucontext_t *)(slot + layout.context);
@@ -181,7 +181,7 @@ void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 
 /* ---- vector registers ---------------------------------------------------- */
 
-/* What the host would refuse at rt_sigreturn, and end the stub for. */
+/* The host would refuse this at rt_sigreturn, and end the stub. */
 int ob_frame_check_vector(const void *area, uint64_t size)
 {
 	uint64_t header[8];

@@ -32,7 +32,7 @@ void ob_runs_remove(struct ob_space *space, uint64_t address, uint64_t end)
 			i++;
 			continue;
 		}
-		/* What is added behind the table does not overlap. */
+		/* Runs that are added behind the table do not overlap. */
 		*run = space->runs[--space->run_count];
 		if (old.address < address)
 			add(space, old.address, address, old.protection);

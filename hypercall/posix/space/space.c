@@ -139,7 +139,7 @@ static bool stands_still(struct ob_spaces *all, struct ob_space *space)
 	return true;
 }
 
-/* What is noted takes effect now, or before any user code runs. */
+/* Noted changes take effect now, or before any user code runs. */
 static void settle(struct ob_spaces *all, struct ob_space *space)
 {
 	if (!stands_still(all, space))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the files about spaces share.
+ * Types and functions that the files about spaces share.
  *
  * A space is a process without a program, the stub. It has nothing in its address space but what
  * the kernel shows there, and the platform's pages above SPACE_END:
@@ -33,7 +33,7 @@
 #include "stub.h"
 
 #define SPACE_END 0x7fffffc00000ull
-/* Where addresses of a process end. */
+/* The end of the addresses of a process. */
 #define ADDRESS_END 0x7ffffffff000ull
 
 #define ZYGOTE_CODE SPACE_END
@@ -198,7 +198,7 @@ bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid);
 void ob_zygote_kill(struct ob_spaces *all, pid_t pid);
 /* Has the zygote send STUB_SIGNAL to a thread, for this vCPU. Any context. */
 void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t tid);
-/* That signal is not needed any more. */
+/* Nobody needs that signal any more. */
 void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu);
 
 /* mapper.c: makes the process of a space, and a thread for vCPU 0. -EAGAIN. */

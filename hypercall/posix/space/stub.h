@@ -16,7 +16,7 @@
 #ifndef OUTBOARD_POSIX_SPACE_STUB_H
 #define OUTBOARD_POSIX_SPACE_STUB_H
 
-/* Where the file of the code is loaded when it is executed. */
+/* The address at which the host loads the file of the code when it is executed. */
 #define STUB_LOADED 0x400000
 
 /* An order: a system call of the host. Offsets of its members. */

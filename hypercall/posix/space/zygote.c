@@ -48,7 +48,7 @@
 
 #define STACK_BYTES (16ul << 10)
 
-/* What the helper and the zygote-to-be need. They share this memory until execve(). */
+/* The helper and the zygote-to-be share this memory until execve(). */
 struct birth {
 	int descriptors[FD_HUGE + 1];	/* -1: none */
 	pid_t zygote;

@@ -34,7 +34,7 @@
 /* And their number: each takes a pointer and an allocation. */
 #define OB_STRINGS_MOST 65536
 
-/* What a new program needs. The caller may be killed before the child has taken it. */
+/* A new program's path and strings. The caller may be killed before the child has taken them. */
 struct ob_start {
 	refcount_t users;
 	int error;

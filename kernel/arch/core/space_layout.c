@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where things are in the address space of user code. A client's mappings are in the client window.
+ * The layout of the address space of user code. A client's mappings are in the client window.
  * A program has the layout that it has on any Linux: the stack at the top, mappings below it, the
  * heap above the program; with random distances.
  */

@@ -12,8 +12,8 @@
  * A page is readable there when its entry is young, and writable when that is also dirty, which
  * keeps Linux's bits right.
  *
- * The lock of a space makes a look at the entries and the host's call one step. Whoever clears an
- * entry flushes afterwards. So a page that is shown by an old entry is hidden again.
+ * The lock of a space makes a look at the entries and the host's call one step. Linux flushes after
+ * it has cleared an entry. So a page that is shown by an old entry is hidden again.
  */
 #include <linux/mm.h>
 #include <linux/sched.h>

@@ -83,7 +83,7 @@ static void ob_program_trap(struct pt_regs *regs, const struct ob_trap *trap)
 	}
 }
 
-/* What Linux does before a task returns to user code (V9). */
+/* Linux's work before a task returns to user code (V9). */
 static void ob_program_exit_work(struct pt_regs *regs)
 {
 	unsigned long flags;

@@ -78,7 +78,7 @@ static void ob_registers_restore(struct pt_regs *regs, const struct sigcontext *
 	regs->orig_ax = -1;
 }
 
-/* Where the frame begins, and the address of its vector registers. 0: the stack is too small. */
+/* Finds the frame's address, and that of its vector registers. 0: the stack is too small. */
 static unsigned long ob_frame_place(struct ksignal *signal, const struct pt_regs *regs,
 				    unsigned long *vectors)
 {

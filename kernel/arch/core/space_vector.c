@@ -40,7 +40,7 @@ struct ob_xsave {
 	u32 mxcsr, mxcsr_mask;
 	u8 registers[8 * 16 + 16 * 16];
 	u8 padding[48];
-	/* What a signal frame says of itself. */
+	/* A signal frame says this of itself. */
 	struct ob_frame_note {
 		u32 magic, whole_size;
 		u64 components;
@@ -276,7 +276,7 @@ static unsigned int ob_frame_data(const struct ob_xsave *area, const void __user
 	return note->size;
 }
 
-/* What XRSTOR would refuse. The processor has the last word: ob_vectors_load(). */
+/* XRSTOR would refuse this. The processor has the last word: ob_vectors_load(). */
 static bool ob_vectors_are_valid(const struct ob_xsave *area)
 {
 	return !(area->mxcsr & ~OB_MXCSR_BITS) && !area->compaction &&

@@ -48,7 +48,7 @@ pub struct GptLayout {
     header: Vec<u8>,
     entries: Vec<u8>,
     entry_size: usize,
-    /// Where the entries of the first header begin.
+    /// The block at which the entries of the first header begin.
     entries_at: u64,
     first_usable: u64,
     last_usable: u64,
