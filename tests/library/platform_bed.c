@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* See platform_bed.h. */
 #define _GNU_SOURCE
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,4 +62,29 @@ void wait_for_flag(uint32_t value)
 
 	while ((now = __atomic_load_n(&flag, __ATOMIC_SEQ_CST)) != value)
 		ob_host_wait(mock_host, &flag, now, OB_FOREVER);
+}
+
+static bool is_wanted(const char *name, int count, char **names)
+{
+	for (int i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
+			return true;
+	return !count;
+}
+
+int run_platform_tests(const struct platform_test *test, int count, char **names)
+{
+	int failures = 0;
+
+	for (; test->name; test++) {
+		int status;
+
+		if (!is_wanted(test->name, count, names))
+			continue;
+		status = status_of_child(test->run);
+		failures += status != 0;
+		printf("%s %s\n", status ? "FAILED" : "ok", test->name);
+		fflush(stdout);
+	}
+	return failures;
 }

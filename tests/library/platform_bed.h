@@ -39,6 +39,9 @@ void setup(void);
 /* Runs fn in a child; returns how it ended. */
 int status_of_child(void (*fn)(void));
 
+/* Runs each test in a child: those of these names, or all if there are none. How many failed. */
+int run_platform_tests(const struct platform_test *tests, int count, char **names);
+
 /* A word that threads wait for. */
 void set_flag(uint32_t value);
 void wait_for_flag(uint32_t value);

@@ -470,15 +470,6 @@ static const struct platform_test other_tests[] = {
 	{ NULL, NULL },
 };
 
-static int is_wanted(const char *name, int count, char **names)
-{
-	for (int i = 0; i < count; i++) {
-		if (!strcmp(names[i], name))
-			return 1;
-	}
-	return count == 0;
-}
-
 static bool is_test(const struct platform_test *test, const char *name)
 {
 	for (; test->name; test++) {
@@ -486,24 +477,6 @@ static bool is_test(const struct platform_test *test, const char *name)
 			return true;
 	}
 	return false;
-}
-
-/* Returns how many failed. */
-static int run_tests(const struct platform_test *test, int count, char **names)
-{
-	int failures = 0;
-
-	for (; test->name; test++) {
-		int status;
-
-		if (!is_wanted(test->name, count, names))
-			continue;
-		status = status_of_child(test->run);
-		failures += status != 0;
-		printf("%s %s\n", status ? "FAILED" : "ok", test->name);
-		fflush(stdout);
-	}
-	return failures;
 }
 
 int main(int count, char **arguments)
@@ -519,6 +492,6 @@ int main(int count, char **arguments)
 		}
 	}
 	for (int i = 0; i < 3; i++)
-		failures += run_tests(tables[i], count - 1, arguments + 1);
+		failures += run_platform_tests(tables[i], count - 1, arguments + 1);
 	return failures != 0;
 }

@@ -110,28 +110,3 @@ bool process_ends(pid_t pid)
 	}
 	return false;
 }
-
-static bool is_wanted(const char *name, int count, char **names)
-{
-	for (int i = 0; i < count; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return !count;
-}
-
-int run_space_tests(const struct platform_test *test, int count, char **names)
-{
-	int failures = 0;
-
-	for (; test->name; test++) {
-		int status;
-
-		if (!is_wanted(test->name, count, names))
-			continue;
-		status = status_of_child(test->run);
-		failures += status != 0;
-		printf("%s %s\n", status ? "FAILED" : "ok", test->name);
-		fflush(stdout);
-	}
-	return failures != 0;
-}

@@ -54,7 +54,4 @@ pid_t stub_of(uint64_t space);
 /* Waits some seconds at most. */
 bool process_ends(pid_t pid);
 
-/* Runs the tests with these names; none: all. The list ends with a NULL. */
-int run_space_tests(const struct platform_test *tests, int count, char **names);
-
 #endif

@@ -453,5 +453,5 @@ static const struct platform_test tests[] = {
 
 int main(int count, char **arguments)
 {
-	return run_space_tests(tests, count - 1, arguments + 1);
+	return run_platform_tests(tests, count - 1, arguments + 1) != 0;
 }
