@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from support import c_programs, host, images, modules
+from support import c_programs, host, images, modules, programs
 from support import program as the_program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -445,6 +445,16 @@ def test_halt_ends_programs(work, image):
     inside = compile_c(os.path.join(work, "inside"), ["program_inside.c"], "-pthread", "-static")
     run_library_program(work, "program_halt_test", "2", image, inside)
     check_ext4(image)
+
+
+def test_the_example_of_programs(work):
+    example = library_program(work, f"{REPOSITORY}/docs/examples/run_program.c")
+    programs.make_root(f"{work}/tree")
+    root = images.make_ext4_of(f"{work}/root.img", f"{work}/tree")
+    words = [example, root, "/bin/sh", "-c"]
+    assert run(*words, "echo $0 $((6 * 7)); exit 3", "text", ok=3,
+               LD_LIBRARY_PATH=LIBRARIES) == "text 42\n"
+    run(*words, "kill -9 $$", ok=137, LD_LIBRARY_PATH=LIBRARIES)
 
 
 def test_kernel_signals(work):
