@@ -28,50 +28,6 @@ static void boot(unsigned int vcpus)
 	CHECK_EQUAL(ob_boot(&config), 0);
 }
 
-/* Descriptors 0 to 2 of this process in the kernel. Returns the end from which its output comes. */
-static int make_descriptors(void)
-{
-	int ends[2];
-
-	CHECK_EQUAL(OK(ob_sys_open("/dev/null", O_RDWR, 0)), 0);
-	OK(ob_sys_pipe2(ends, 0));
-	CHECK(ends[0] == 1 && ends[1] == 2);
-	OK(ob_sys_dup3(1, 10, O_CLOEXEC));
-	OK(ob_sys_dup2(2, 1));
-	/* Programs do not get it. */
-	OK(ob_sys_dup2(10, 11));
-	return 10;
-}
-
-static int wait_for(int pid)
-{
-	int status = -1;
-
-	CHECK_EQUAL(OK(ob_sys_wait4(pid, &status, 0, NULL)), pid);
-	return status;
-}
-
-static void show(int output)
-{
-	char text[4096];
-	long size;
-
-	OK(ob_sys_fcntl(output, F_SETFL, O_NONBLOCK));
-	while ((size = ob_sys_read(output, text, sizeof(text))) > 0)
-		fwrite(text, 1, (size_t)size, stderr);
-}
-
-static void run(const char *name, int output)
-{
-	int status = wait_for(start(name));
-
-	if (!status)
-		return;
-	show(output);
-	fprintf(stderr, "%s: status %x\n", name, (unsigned int)status);
-	_Exit(1);
-}
-
 static void check_errors(void)
 {
 	const char *const none[] = { NULL }, *const bad[] = { (const char *)8, NULL };

@@ -441,6 +441,19 @@ def test_programs(work, vcpus, link):
                         *([] if link == "static" else libraries_of(inside)))
 
 
+CASES = {
+    "traced": ("registers", "steps", "restart", "calls", "events", "memory", "attaching", "core"),
+    "filtered": ("filters", "sequences"),
+}
+
+
+@pytest.mark.parametrize("vcpus", ["1", "4"])
+@pytest.mark.parametrize("program", CASES)
+def test_debugged_and_filtered_programs(work, program, vcpus):
+    inside = compile_c(os.path.join(work, "inside"), [f"{program}_inside.c"], "-pthread", "-static")
+    run_library_program(work, "program_cases_test", vcpus, inside, *CASES[program])
+
+
 def test_halt_ends_programs(work, image):
     inside = compile_c(os.path.join(work, "inside"), ["program_inside.c"], "-pthread", "-static")
     run_library_program(work, "program_halt_test", "2", image, inside)

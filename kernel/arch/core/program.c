@@ -155,6 +155,7 @@ int ob_program_thread(struct thread_struct *thread, const struct kernel_clone_ar
 	if (args->fn != ob_program_main)
 		return 0;
 	thread->program = true;
+	thread->regs.orig_ax = -1;
 	return ob_vectors_make(thread);
 }
 

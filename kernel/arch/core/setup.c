@@ -7,9 +7,7 @@
 #include <linux/memblock.h>
 #include <linux/of_fdt.h>
 #include <linux/printk.h>
-#include <linux/ptrace.h>
 #include <linux/reboot.h>
-#include <linux/regset.h>
 #include <linux/seq_file.h>
 #include <net/tcp.h>
 #include <asm/setup.h>
@@ -115,28 +113,6 @@ void machine_power_off(void)
 void machine_restart(char *command)
 {
 	panic("restart from inside");
-}
-
-/* Linux's own requests. Host threads have no registers to show, and are not run step by step. */
-long arch_ptrace(struct task_struct *child, long request, unsigned long address, unsigned long data)
-{
-	return ptrace_request(child, request, address, data);
-}
-
-void ptrace_disable(struct task_struct *child)
-{
-}
-
-void user_disable_single_step(struct task_struct *child)
-{
-}
-
-/* A core dump has no registers: they are the host's. */
-static const struct user_regset_view ob_regset_view = { .name = "outboard" };
-
-const struct user_regset_view *task_user_regset_view(struct task_struct *task)
-{
-	return &ob_regset_view;
 }
 
 static void *cpuinfo_start(struct seq_file *file, loff_t *position)

@@ -17,33 +17,18 @@
 #include <linux/resume_user_mode.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
-#include <linux/syscalls.h>
 #include <asm/host.h>
-#include <asm/syscall.h>
-#include <asm/unistd.h>
 #include <outboard/hypercall_spaces.h>
 #include "delay.h"
 #include "interrupt.h"
 #include "panic.h"
 #include "space.h"
+#include "space_call.h"
 #include "space_fault.h"
 #include "space_run.h"
 #include "space_signal.h"
 #include "space_vector.h"
 #include "vcpu.h"
-
-static void ob_program_call(struct pt_regs *regs)
-{
-	/* Processors take 32 bits of the number. */
-	unsigned int number = regs->ax;
-
-	regs->orig_ax = (int)number;
-	if (likely(number < __NR_syscalls))
-		regs->ax = ob_program_call_table[number](regs->di, regs->si, regs->dx, regs->r10,
-							  regs->r8, regs->r9);
-	else
-		regs->ax = -ENOSYS;
-}
 
 /* Exceptions of the processor, as signals. Vectors: Intel's manual, volume 3, chapter 6. */
 static void ob_program_trap(struct pt_regs *regs, const struct ob_trap *trap)
@@ -149,7 +134,7 @@ static void ob_program_event(struct pt_regs *regs, const struct ob_space_event *
 
 	switch (event->kind) {
 	case OB_SPACE_SYSCALL:
-		ob_program_call(regs);
+		ob_program_make_call(regs);
 		break;
 	case OB_SPACE_TRAP:
 		*trap = (struct ob_trap) { event->vector, event->error_code, event->address };

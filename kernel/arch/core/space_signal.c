@@ -9,7 +9,9 @@
  *
  * All that rt_sigreturn reads is the program's to write: see ob_registers_restore().
  */
+#include <linux/ptrace.h>
 #include <linux/restart_block.h>
+#include <linux/rseq.h>
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include <linux/stddef.h>
@@ -32,13 +34,6 @@ struct ob_frame {
 
 /* Flags that a handler begins without: single step, direction, resume. */
 #define OB_FLAGS_CLEARED 0x10500
-/* Flags that a program may set: CF PF AF ZF SF TF DF OF RF AC. */
-#define OB_FLAGS_OWN 0x50dd5
-
-/* Selectors of the segments that programs see on x86-64 Linux. */
-#define OB_CODE_SEGMENT 0x33
-#define OB_DATA_SEGMENT 0x2b
-
 #define OB_SYSCALL_BYTES 2		/* length of the instruction */
 
 #define OB_FOR_REGISTERS(one)						\
@@ -118,9 +113,12 @@ static int ob_frame_write(struct ksignal *signal, struct pt_regs *regs,
 /* The program goes on in the handler. 0; or -EFAULT: it cannot. */
 static int ob_handler_begin(struct ksignal *signal, struct pt_regs *regs)
 {
-	unsigned long vectors, sp = ob_frame_place(signal, regs, &vectors);
-	struct ob_frame __user *frame = (void __user *)sp;
+	struct ob_frame __user *frame;
+	unsigned long vectors, sp;
 
+	rseq_signal_deliver(signal, regs);
+	sp = ob_frame_place(signal, regs, &vectors);
+	frame = (void __user *)sp;
 	if (!sp || !(signal->ka.sa.sa_flags & SA_RESTORER) ||
 	    ob_frame_write(signal, regs, frame, vectors))
 		return -EFAULT;
@@ -198,6 +196,7 @@ static void ob_call_restart(struct pt_regs *regs, const struct ksignal *handled)
 void ob_program_signals(struct pt_regs *regs)
 {
 	struct ksignal signal;
+	bool step;
 
 	if (!get_signal(&signal)) {
 		ob_call_restart(regs, NULL);
@@ -205,5 +204,9 @@ void ob_program_signals(struct pt_regs *regs)
 		return;
 	}
 	ob_call_restart(regs, &signal);
-	signal_setup_done(ob_handler_begin(&signal, regs), &signal, 0);
+	/* A step ends at the handler's first instruction. The frame is as without a debugger. */
+	step = test_thread_flag(TIF_SINGLESTEP);
+	if (step)
+		user_disable_single_step(current);
+	signal_setup_done(ob_handler_begin(&signal, regs), &signal, step);
 }

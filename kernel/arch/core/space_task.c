@@ -46,7 +46,7 @@ void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)
 		.ip = ip,
 		.sp = sp,
 		.flags = OB_FLAGS_INITIAL,
-		.orig_ax = -1,
+		.orig_ax = regs->orig_ax,
 		.user = 1,
 	};
 }
@@ -71,7 +71,6 @@ int ob_program_copy(struct thread_struct *thread, const struct kernel_clone_args
 	thread->program = true;
 	thread->regs = *current_pt_regs();
 	thread->regs.ax = 0;
-	thread->regs.orig_ax = -1;
 	if (args->stack)
 		thread->regs.sp = args->stack;
 	if (args->flags & CLONE_SETTLS) {
@@ -83,9 +82,9 @@ int ob_program_copy(struct thread_struct *thread, const struct kernel_clone_args
 	return 0;
 }
 
-long ob_program_arch_prctl(int option, unsigned long address)
+/* arch_prctl(2), also by a debugger, for a stopped program. */
+long ob_arch_prctl(struct pt_regs *regs, int option, unsigned long address)
 {
-	struct pt_regs *regs = current_pt_regs();
 	unsigned long __user *store = (unsigned long __user *)address;
 
 	switch (option) {
@@ -105,4 +104,9 @@ long ob_program_arch_prctl(int option, unsigned long address)
 		return put_user(regs->gs_base, store);
 	}
 	return -EINVAL;
+}
+
+long ob_program_arch_prctl(int option, unsigned long address)
+{
+	return ob_arch_prctl(current_pt_regs(), option, address);
 }

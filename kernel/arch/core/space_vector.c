@@ -21,6 +21,7 @@
 #include <linux/bits.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
+#include <linux/regset.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -49,7 +50,6 @@ struct ob_xsave {
 	u64 components, compaction, header[6];
 };
 
-#define OB_LEGACY_SIZE 512
 #define OB_FRAME_MAGIC 0x46505853
 #define OB_FRAME_MAGIC_END 0x46505845
 
@@ -310,4 +310,63 @@ int ob_vectors_from_frame(const void __user *frame)
 refused:
 	ob_vectors_reset();
 	return -EFAULT;
+}
+
+/* Of XSAVE's standard format on this processor, a multiple of 8. */
+unsigned int ob_vectors_area_size(void)
+{
+	return round_up(ob_vectors_size, sizeof(u64));
+}
+
+/* The bytes of components that are as at a start are not defined. */
+static void ob_vectors_clear_unused(struct ob_xsave *area)
+{
+	unsigned int component;
+	u32 length, offset, flags;
+
+	for (component = 2; component <= OB_COMPONENT_LAST; component++) {
+		if (!(ob_components & BIT(component)) || area->components & BIT(component))
+			continue;
+		ob_leaf(0xd, component, &length, &offset, &flags);
+		memset((void *)area + offset, 0, length);
+	}
+}
+
+/*
+ * For a debugger or a core dump: the registers of a stopped task, or the calling one. `legacy`: the
+ * part that FXSAVE has. Debuggers look for the components that there are where a frame's note is.
+ */
+void ob_vectors_show(struct task_struct *task, struct membuf *to, bool legacy)
+{
+	struct ob_xsave *area = task->thread.vectors;
+	u64 note[6] = { ob_components };
+
+	ob_vectors_fetch(task);
+	ob_vectors_complete(area);
+	ob_vectors_clear_unused(area);
+	membuf_write(to, area, offsetof(struct ob_xsave, note));
+	if (!legacy) {
+		membuf_write(to, note, sizeof(note));
+		membuf_write(to, &area->components, ob_vectors_size - OB_LEGACY_SIZE);
+	}
+	membuf_zero(to, to->left);
+}
+
+/* By a debugger, for a stopped task. 0, or -EINVAL: no processor would take them. */
+int ob_vectors_take(struct task_struct *task, struct ob_xsave *from, bool legacy)
+{
+	struct ob_xsave *area = task->thread.vectors;
+
+	if (legacy) {
+		if (from->mxcsr & ~OB_MXCSR_BITS)
+			return -EINVAL;
+		memcpy(area, from, offsetof(struct ob_xsave, note));
+		area->components |= OB_LEGACY_COMPONENTS;
+	} else {
+		if (from->components & ~ob_components || !ob_vectors_are_valid(from))
+			return -EINVAL;
+		memcpy(area, from, ob_vectors_size);
+	}
+	ob_vectors_changed(&task->thread);
+	return 0;
 }

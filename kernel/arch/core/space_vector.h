@@ -5,7 +5,12 @@
 
 #include <linux/types.h>
 
+/* Bytes of the part of an area that FXSAVE has. */
+#define OB_LEGACY_SIZE 512
+
+struct membuf;
 struct ob_vcpu;
+struct ob_xsave;
 struct task_struct;
 struct thread_struct;
 
@@ -21,6 +26,9 @@ int ob_vectors_fault_code(bool is_x87);
 unsigned long ob_vectors_frame_size(void);
 int ob_vectors_to_frame(void __user *frame);
 int ob_vectors_from_frame(const void __user *frame);
+unsigned int ob_vectors_area_size(void);
+void ob_vectors_show(struct task_struct *task, struct membuf *to, bool legacy);
+int ob_vectors_take(struct task_struct *task, struct ob_xsave *from, bool legacy);
 #else
 static inline void ob_vectors_free(struct thread_struct *thread)
 {

@@ -11,6 +11,7 @@
  * I/O with a buffer outside of the client window goes through pages of the kernel.
  * Dodge clock_gettime, gettimeofday, time: the clock is compared with the host's first.
  */
+#include <linux/prctl.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
@@ -73,6 +74,16 @@ SYSCALL_DEFINE6(mmap, unsigned long, address, unsigned long, length, unsigned lo
 	return ksys_mmap_pgoff(address, length, protection, flags, fd, offset >> PAGE_SHIFT);
 }
 
+/*
+ * Dodge prctl, rseq, seccomp: the host runs a client's code, and knows when it stops. Filters of
+ * system calls and restartable sequences are for programs.
+ */
+static long ob_sys_prctl(int option, unsigned long a, unsigned long b, unsigned long c,
+			 unsigned long d)
+{
+	return option == PR_SET_SECCOMP ? -EINVAL : sys_prctl(option, a, b, c, d);
+}
+
 /* Dodge brk: the heap is the host's business. */
 static long ob_sys_brk(unsigned long end)
 {
@@ -102,10 +113,13 @@ const ob_syscall_function sys_call_table[__NR_syscalls] = {
 	 * call is the right one.
 	 */
 	[__NR_membarrier] = (ob_syscall_function)sys_ni_syscall,
+	[__NR_prctl] = (ob_syscall_function)ob_sys_prctl,
 	[__NR_reboot] = (ob_syscall_function)ob_sys_refused,
+	[__NR_rseq] = (ob_syscall_function)sys_ni_syscall,
 	[__NR_rt_sigaction] = (ob_syscall_function)ob_sys_rt_sigaction,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
+	[__NR_seccomp] = (ob_syscall_function)sys_ni_syscall,
 	[__NR_time] = (ob_syscall_function)ob_sys_time,
 	[__NR_vfork] = (ob_syscall_function)ob_sys_refused,
 #ifdef CONFIG_MODULES

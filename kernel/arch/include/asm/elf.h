@@ -31,8 +31,9 @@ struct arch_elf_state { };
 	(current->thread.program ? 0 : -ENOEXEC)
 #endif
 
+/* In a core dump: core/space_regset.c */
 typedef unsigned long elf_greg_t;
-#define ELF_NGREG 16
+#define ELF_NGREG 27
 typedef elf_greg_t elf_gregset_t[ELF_NGREG];
 typedef struct { int unused; } elf_fpregset_t;
 

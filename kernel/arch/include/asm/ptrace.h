@@ -26,7 +26,10 @@ struct pt_regs {
 #define kernel_stack_pointer(regs) ((regs)->sp)
 #define frame_pointer(regs) ((regs)->bp)
 #define regs_return_value(regs) ((regs)->ax)
-#define arch_has_single_step() (0)
 #define current_pt_regs() (&current->thread.regs)
+
+/* Of programs only: core/ptrace.c refuses it for others. */
+#define arch_has_single_step() (IS_ENABLED(CONFIG_MMU))
+#define ARCH_HAS_USER_SINGLE_STEP_REPORT
 #endif
 #endif

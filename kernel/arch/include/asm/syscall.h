@@ -14,9 +14,10 @@ extern const ob_syscall_function ob_program_call_table[];
 long sys_mmap(unsigned long address, unsigned long length, unsigned long protection,
 	      unsigned long flags, unsigned long fd, unsigned long offset);
 
+/* Only of programs are the registers known. */
 static inline int syscall_get_nr(struct task_struct *task, struct pt_regs *regs)
 {
-	return regs->orig_ax;
+	return task->thread.program ? regs->orig_ax : -1;
 }
 
 static inline void syscall_rollback(struct task_struct *task, struct pt_regs *regs)
