@@ -458,7 +458,7 @@ static int check_handle(const struct ob_instance *instance)
 	return instance->taken ? 0 : -ENODEV;
 }
 
-void ob_prepare_on(struct ob_instance *instance)
+static void prepare(struct ob_instance *instance, bool runs_programs)
 {
 	if (check_handle(instance))
 		return;
@@ -472,10 +472,22 @@ void ob_prepare_on(struct ob_instance *instance)
 		 * attached.
 		 */
 		ob_platform_prepare(instance->host);
+		if (runs_programs)
+			ob_platform_prepare_programs(instance->host);
 		ob_platform_memory_left();
 	}
 	instance->error[0] = '\0';
 	pthread_mutex_unlock(&instance->mutex);
+}
+
+void ob_prepare_on(struct ob_instance *instance)
+{
+	prepare(instance, false);
+}
+
+void ob_prepare_programs_on(struct ob_instance *instance)
+{
+	prepare(instance, true);
 }
 
 int ob_boot_on(struct ob_instance *instance, const struct ob_config *config)

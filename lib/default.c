@@ -9,6 +9,11 @@ void ob_prepare(void)
 	ob_prepare_on(&ob_default);
 }
 
+void ob_prepare_programs(void)
+{
+	ob_prepare_programs_on(&ob_default);
+}
+
 int ob_boot(const struct ob_config *config)
 {
 	return ob_boot_on(&ob_default, config);

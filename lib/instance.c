@@ -62,8 +62,10 @@ static void give_back(struct ob_instance *instance)
 {
 	if (instance->image)
 		ob_image_release(instance->image);
-	if (instance->host)
+	if (instance->host) {
+		ob_platform_prepared_drop(instance->host);
 		ob_platform_host_free(instance->host);
+	}
 	ob_log_close(&instance->log);
 	instance->image = NULL;
 	instance->host = NULL;

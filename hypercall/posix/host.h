@@ -30,6 +30,7 @@ struct ob_posix_ram {
 	int huge_fd;		/* file of the addresses from huge_from on */
 	uint64_t huge_from;	/* physical; 0: there is no such file. No snapshot page is above */
 	bool is_shared;		/* other processes map the memfd: all of RAM is there, and stays */
+	bool is_prepared;	/* the memfd is there, and no region has it yet (ram.c) */
 };
 
 /* headroom.c */
@@ -97,6 +98,7 @@ struct ob_posix_closed {
 struct ob_posix_huge {
 	uint32_t state;		/* atomic */
 	int fd;			/* while MADE */
+	bool is_hidden;		/* stubs have been made without the file: space.c; atomic */
 	bool has_thread;
 	uint64_t thread;
 	/* The child's. Only one thread makes a child. */
@@ -247,7 +249,7 @@ struct ob_host {
 	struct ob_posix_snapshot snapshot;
 	struct ob_posix_saving saving;
 	struct ob_posix_threads threads;
-	struct ob_spaces *spaces;	/* NULL: the kernel has made no space yet; atomic */
+	struct ob_spaces *spaces;	/* NULL: there is no zygote yet; atomic */
 };
 
 /*

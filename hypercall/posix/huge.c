@@ -169,10 +169,14 @@ void ob_posix_huge_prepare(struct ob_host *host)
 		make(host);
 }
 
+int ob_posix_huge_fd(struct ob_host *host)
+{
+	return __atomic_load_n(&host->huge.state, __ATOMIC_ACQUIRE) == MADE ? host->huge.fd : -1;
+}
+
 int ob_posix_huge_take(struct ob_host *host)
 {
-	/* Stubs have the files that RAM had when the first one was made. */
-	if (__atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE))
+	if (__atomic_load_n(&host->huge.is_hidden, __ATOMIC_ACQUIRE))
 		return -1;
 	if (begin(host)) {
 		host->huge.has_thread = !ob_host_thread_create(host, make, host, "huge",

@@ -73,6 +73,8 @@ void ob_posix_ram_skip_unused(struct ob_host *host);
 int ob_posix_huge_take(struct ob_host *host);
 /* Makes the file now, in the calling thread, unless another thread is making it. */
 void ob_posix_huge_prepare(struct ob_host *host);
+/* The file that RAM may take. The caller does not own it. -1: none so far. */
+int ob_posix_huge_fd(struct ob_host *host);
 /*
  * Closes a file that nobody has taken, and joins the thread that makes one. In a fork()ed child
  * there is no such thread.
@@ -188,7 +190,12 @@ void ob_posix_snapshot_reset(struct ob_host *host);
 /* info.c: where addresses of programs end; 0: the host cannot run programs. */
 uint64_t ob_posix_space_end(void);
 
-/* space/space.c: ends all stub processes; forgets, in a fork()ed child, the parent's. */
+/*
+ * space/space.c: starts the zygote now, in a process that the host may let make no processes later.
+ * If the host refuses, the first space tries again. `huge`: the file that RAM may take; -1: none.
+ */
+void ob_posix_spaces_prepare(struct ob_host *host, int huge);
+/* Ends all stub processes; forgets, in a fork()ed child, the parent's. */
 void ob_posix_spaces_stop(struct ob_host *host);
 void ob_posix_spaces_forked(struct ob_host *host);
 

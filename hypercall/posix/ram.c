@@ -9,6 +9,12 @@
  *
  * RAM that other processes map (ob_platform_share_memory) is the memfd alone. Its size is sealed:
  * no access of theirs faults.
+ *
+ * If the zygote starts before the boot (space/zygote.c), the memfd is made before, too:
+ *
+ *   none --prepare--> prepared --populate--> RAM --release--> none
+ *             ^                               |
+ *             `---release, with a zygote------'
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,10 +35,43 @@ static int seal_size(int fd)
 	return raw_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 }
 
+static int make_file(void)
+{
+	return raw_memfd("outboard-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+bool ob_posix_ram_prepare(struct ob_host *host)
+{
+	if (!host->ram.is_prepared)
+		host->ram.fd = make_file();
+	host->ram.is_prepared = host->ram.fd >= 0;
+	return host->ram.is_prepared;
+}
+
+void ob_posix_ram_drop(struct ob_host *host)
+{
+	if (host->ram.is_prepared)
+		raw_close(host->ram.fd);
+	host->ram.is_prepared = false;
+}
+
+/* The prepared file, or a new one: but a zygote that has started would show another one. */
+static int take_file(struct ob_host *host)
+{
+	if (!host->ram.is_prepared && __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE)) {
+		errno = EBUSY;
+		return -1;
+	}
+	if (!host->ram.is_prepared)
+		return make_file();
+	host->ram.is_prepared = false;
+	return host->ram.fd;
+}
+
 /* Puts a memfd of the region's size behind the reserved range. */
 int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram)
 {
-	int fd = raw_memfd("outboard-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING), error;
+	int fd = take_file(host), error;
 	void *got;
 
 	if (fd < 0)
@@ -103,6 +142,15 @@ void ob_posix_ram_close(struct ob_host *host)
 	if (host->ram.huge_from)
 		raw_close(host->ram.huge_fd);
 	host->ram.huge_from = 0;
+}
+
+void ob_posix_ram_release(struct ob_host *host)
+{
+	if (!__atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE) || host->ram.huge_from ||
+	    ftruncate(host->ram.fd, 0))
+		ob_posix_ram_close(host);
+	else
+		host->ram.is_prepared = true;
 }
 
 /* Keeps pages of a snapshot in the core: they are in use, though not in the memfd. */

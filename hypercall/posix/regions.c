@@ -89,11 +89,8 @@ void ob_host_region_discard(struct ob_host *host, uint64_t address, uint64_t siz
 		madvise((void *)address, size, MADV_DONTNEED);
 }
 
-void ob_host_regions_release(struct ob_host *host)
+void ob_posix_regions_release(struct ob_host *host)
 {
-	ob_posix_spaces_stop(host);
-	if (ob_platform_has_left_behind(host))
-		return;
 	ob_posix_headroom_give_up(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->regions[i];
@@ -102,20 +99,29 @@ void ob_host_regions_release(struct ob_host *host)
 			continue;
 		munmap((void *)r->address, r->size);
 		if (i == OB_REGION_RAM)
-			ob_posix_ram_close(host);
+			ob_posix_ram_release(host);
 		*r = (struct ob_posix_region){ 0 };
 	}
 	host->headroom.begun = false;
 	ob_posix_shadow_give_up(host);
-	ob_posix_huge_release(host);
 	ob_posix_closed_forget(host);
 	ob_posix_pages_forget(host);
 	ob_posix_pieces_forget(host);
 }
 
+void ob_host_regions_release(struct ob_host *host)
+{
+	ob_posix_spaces_stop(host);
+	if (ob_platform_has_left_behind(host))
+		return;
+	ob_posix_regions_release(host);
+	ob_posix_huge_release(host);
+}
+
 void ob_posix_regions_forked(struct ob_host *host)
 {
 	ob_posix_closed_forget(host);
+	ob_posix_ram_drop(host);
 	for (int i = 0; i < OB_REGIONS; i++) {
 		struct ob_posix_region *r = &host->regions[i];
 

@@ -43,12 +43,19 @@ static inline bool ob_posix_region_contains(struct ob_host *host, enum ob_region
 
 /* regions.c */
 bool ob_posix_is_window(enum ob_region region);
+/* As ob_host_regions_release(), before a boot goes on: what was prepared for it stays. */
+void ob_posix_regions_release(struct ob_host *host);
 
 /* ram.c: puts a memfd of the region's size behind the reserved range. 0 or -ENOMEM. */
 int ob_posix_ram_populate(struct ob_host *host, const struct ob_posix_region *ram);
 /* The file that has this page of RAM. */
 int ob_posix_ram_fd(struct ob_host *host, uint64_t physical);
 void ob_posix_ram_close(struct ob_host *host);
+/* Empties the file if a zygote has it, for the next region of RAM; else closes it. */
+void ob_posix_ram_release(struct ob_host *host);
+/* Makes the file before there is a region for it; closes such a file. False: the host refuses. */
+bool ob_posix_ram_prepare(struct ob_host *host);
+void ob_posix_ram_drop(struct ob_host *host);
 
 /* shadow.c: one host at a time has it. -EEXIST, -EBUSY or -ENOMEM. */
 int ob_posix_shadow_take(struct ob_host *host, uint64_t size, uint64_t address);

@@ -7,6 +7,7 @@
 
 #include "fork_owner.h"
 #include "internal.h"
+#include "regions.h"
 
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 static int fork_hook_error;
@@ -73,6 +74,19 @@ void ob_platform_prepare(struct ob_host *host)
 {
 	if (fork_hook_is_installed())
 		ob_posix_huge_prepare(host);
+}
+
+/* After the file with huge pages, which stubs show. */
+void ob_platform_prepare_programs(struct ob_host *host)
+{
+	if (fork_hook_is_installed())
+		ob_posix_spaces_prepare(host, ob_posix_huge_fd(host));
+}
+
+void ob_platform_prepared_drop(struct ob_host *host)
+{
+	ob_posix_spaces_stop(host);
+	ob_posix_ram_drop(host);
 }
 
 static int start_first(void)

@@ -13,6 +13,8 @@
  *   SIGSYS of the filter for it   drops the note
  *
  * A call that was made must be futex, at one of two instructions, or rt_sigreturn, at one.
+ *
+ * The last tests attack from the other side: orders to the zygote that the platform never gives.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +22,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
@@ -445,9 +449,80 @@ static void test_writes(void)
 	CHECK_EQUAL(seen, SLOT_BYTES / PAGE);
 }
 
+/* ---- attacks of a kernel's process that was taken over -------------------- */
+
+enum answer { REFUSED, FAILED, DONE };
+
+/* Writes an order to the zygote's list. REFUSED: the filter has ended the zygote. */
+static enum answer order_zygote(const uint64_t *call)
+{
+	struct ob_spaces *all = mock_host->spaces;
+	char *door = ob_space_page(all, 0, ZYGOTE_DOOR), byte;
+	uint32_t number = *ob_space_word(door, DOOR_REQUEST) + 1;
+
+	ob_order(door, LIST_REQUEST, LIST_FAILED, (long)call[0], call[1], call[2], call[3],
+		 call[4]);
+	ob_order_special(door, LIST_REQUEST + ORDER_BYTES, ORDER_GO, LIST_DONE);
+	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), number, __ATOMIC_SEQ_CST);
+	CHECK_EQUAL(send(all->channel, "", 1, MSG_NOSIGNAL), 1);
+	while (!ob_space_await(all, ob_space_word(door, DOOR_DONE), number, NULL, NULL))
+		if (recv(all->channel, &byte, 1, MSG_DONTWAIT) == 0)
+			return REFUSED;
+	return *ob_space_word(door, DOOR_FAILED) == number ? FAILED : DONE;
+}
+
+/* The platform's orders are all that the zygote carries out. */
+static void test_orders_to_zygote(void)
+{
+	const uint64_t self = (uint64_t)getpid(), door = ZYGOTE_DOOR;
+	const uint64_t refused[][7] = {
+		{ SYS_openat, FD_CODE, door, 0 }, { SYS_open, door, 0 },
+		{ SYS_execveat, FD_CODE, door, 0, 0 }, { SYS_socket, 2, 1, 0 },
+		{ SYS_ptrace, 0x4206, self, 0, 0 }, { SYS_process_vm_writev, self, door, 1, door },
+		{ SYS_kill, self, 0 }, { SYS_kill, (uint64_t)-1, SIGKILL },
+		{ SYS_kill, 0xffffffff, SIGKILL }, { SYS_tgkill, self, self, SIGKILL },
+		{ SYS_clone, SIGCHLD, 0, 0, 0 }, { SYS_clone, 0x10000000 | SIGCHLD, 0, 0, 0 },
+		{ SYS_fork }, { SYS_unshare, 0x10000000 }, { SYS_memfd_create, door, 0 },
+		{ SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0 }, { SYS_sendto, FD_CHANNEL, door, 1, 0 },
+		{ 0x40000000 | SYS_openat, FD_CODE, door, 0 },
+	};
+	const uint64_t allowed[7] = { SYS_getppid };
+
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		new_space(BYTES(SYSCALL LOOP));
+		CHECK_EQUAL(order_zygote(allowed), DONE);
+		CHECK_EQUAL(order_zygote(refused[i]), REFUSED);
+		ob_posix_spaces_stop(mock_host);
+	}
+}
+
+/* Nor does it kill processes that it has not made, if the host has Landlock for that. */
+static void test_zygote_kills_stubs_only(void)
+{
+	uint64_t space = new_space(BYTES(SYSCALL LOOP));
+	uint64_t call[7] = { SYS_kill, 0, SIGKILL };
+	pid_t child;
+
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 6)
+		return;
+	child = fork();
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	call[1] = (uint64_t)child;
+	CHECK_EQUAL(order_zygote(call), FAILED);
+	CHECK_EQUAL(waitpid(child, NULL, WNOHANG), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	call[1] = (uint64_t)stub_of(space);
+	CHECK_EQUAL(order_zygote(call), DONE);
+}
+
 static const struct platform_test tests[] = {
 	TEST(jumps), TEST(instructions), TEST(blocked_signals), TEST(unmap_of_runner),
 	TEST(runner_and_others), TEST(scribbling), TEST(reach), TEST(writes),
+	TEST(orders_to_zygote), TEST(zygote_kills_stubs_only),
 	{ NULL, NULL },
 };
 

@@ -425,6 +425,12 @@ def test_the_kernel_crashes_beside_a_command(drivers, image, work):
     assert os.listdir(work) == before
 
 
+def test_kernel_code_cannot_get_out_of_run(component, image, work):
+    """Although its process has one that makes processes: tests/library attacks that."""
+    check_shut_in(attempts(component, "run", image, "--", "true", cwd=work, code=125))
+    assert not os.path.exists(os.path.join(work, "escaped"))
+
+
 def test_without_the_sandbox_it_gets_out(component, image, work):
     """So the attempts are real."""
     found = attempts(component, "--no-sandbox", "ls", f"{image}:/", cwd=work)

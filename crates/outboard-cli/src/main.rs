@@ -79,8 +79,7 @@ fn run() -> u8 {
     };
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
-    let open = options.no_sandbox || access.runs_programs;
-    if open && !access.images.is_empty() {
+    if options.no_sandbox && !access.images.is_empty() {
         warn(
             "warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all \
              your rights",

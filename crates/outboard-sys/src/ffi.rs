@@ -102,6 +102,7 @@ extern "C" {
         length: size_t,
     );
     pub fn ob_prepare_on(instance: *mut ob_instance);
+    pub fn ob_prepare_programs_on(instance: *mut ob_instance);
     pub fn ob_boot_on(instance: *mut ob_instance, config: *const ob_config) -> c_int;
     pub fn ob_boot_error_on(instance: *mut ob_instance) -> *const c_char;
     pub fn ob_snapshot_status_on(instance: *mut ob_instance) -> *const c_char;

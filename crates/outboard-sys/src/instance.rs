@@ -84,6 +84,12 @@ impl EmptyInstance {
         unsafe { ffi::ob_prepare_on(self.0.raw.as_ptr()) };
     }
 
+    /// The same for a kernel that will run programs.
+    pub fn prepare_programs(&self) {
+        // SAFETY: the handle is freed by drop() only.
+        unsafe { ffi::ob_prepare_programs_on(self.0.raw.as_ptr()) };
+    }
+
     /// Boots the kernel. An error that the library explains has the explanation as its text.
     pub fn boot(mut self, mut config: Config) -> io::Result<Instance> {
         let handle = &mut self.0;

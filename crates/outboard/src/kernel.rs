@@ -116,10 +116,19 @@ impl Builder {
     /// For programs that sandbox themselves before they boot: asks the host now for what it may
     /// refuse later. The kernel does without what the host refuses. Blocks for some tenths of a
     /// millisecond.
-    pub fn prepare(mut self) -> Self {
+    pub fn prepare(self) -> Self {
+        self.prepare_by(EmptyInstance::prepare)
+    }
+
+    /// The same for a kernel that will run [programs](Kernel::command).
+    pub fn prepare_programs(self) -> Self {
+        self.prepare_by(EmptyInstance::prepare_programs)
+    }
+
+    fn prepare_by(mut self, prepare: impl FnMut(&EmptyInstance)) -> Self {
         // Without a handle the boot fails, and tells why.
         self.prepared = EmptyInstance::new().ok();
-        self.prepared.iter().for_each(EmptyInstance::prepare);
+        self.prepared.iter().for_each(prepare);
         self
     }
 

@@ -20,6 +20,15 @@
 void ob_platform_prepare(struct ob_host *host);
 
 /*
+ * After that, for a kernel that will run programs: asks for what their spaces need. Takes some
+ * milliseconds.
+ */
+void ob_platform_prepare_programs(struct ob_host *host);
+
+/* Gives back what that call got for a boot that will not be. */
+void ob_platform_prepared_drop(struct ob_host *host);
+
+/*
  * True in a child of a fork that has run no hook of fork(), as one of _Fork() or clone(2). The
  * parent's things of the platform are of no use to it, and its calls of kernels fail.
  */

@@ -17,14 +17,14 @@ int ob_posix_regions_reserve(struct ob_host *host, const struct ob_posix_region 
 		if (!r->size)
 			continue;
 		if (!ob_posix_reserve_exactly(r->address, r->size)) {
-			ob_host_regions_release(host);
+			ob_posix_regions_release(host);
 			return -EBUSY;
 		}
 		if (i == OB_REGION_RAM)
 			error = ob_posix_ram_populate(host, r);
 		if (error) {
 			munmap((void *)r->address, r->size);
-			ob_host_regions_release(host);
+			ob_posix_regions_release(host);
 			return error;
 		}
 		host->regions[i] = *r;

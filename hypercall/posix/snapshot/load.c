@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "raw.h"
+#include "regions.h"
 #include "snapshot.h"
 
 static int fill(struct ob_host *host, const struct ob_snapshot_header *header,
@@ -116,7 +117,7 @@ static int load_from(struct ob_host *host, const struct ob_snapshot_header *head
 					  "not used: its addresses are not free in this process");
 	error = fill_all(host, header, fd, false);
 	if (error) {
-		ob_host_regions_release(host);
+		ob_posix_regions_release(host);
 		return ob_snapshot_report(host, error, "not used: it cannot be mapped: %s",
 					  strerror(-error));
 	}

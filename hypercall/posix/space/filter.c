@@ -13,20 +13,34 @@
  * Every other call raises SIGSYS, which is an event of the space: calls at other instructions, with
  * numbers of x32, and of another architecture (int 0x80).
  *
- * A mapper makes the calls that its orders need. User threads inherit its filter: a call that this
- * refuses must be a SIGSYS, too, and not the end of the process.
+ * A mapper makes the calls that its orders need, the zygote those of its own and of the stubs that
+ * it makes. Their orders come from the kernel's process, whose sandbox would be in vain without
+ * this: an image that has taken the kernel over could order any call. User threads inherit these
+ * filters: a call that one refuses must be a SIGSYS, too, and not the end of the process.
+ *
+ *   call of the zygote        with
+ *   clone                     the flags of a stub, or of a thread in one
+ *   prctl                     PR_SET_PDEATHSIG, PR_SET_NAME
+ *   kill                      SIGKILL, one process (zygote.c: it must be a stub)
+ *   tgkill                    STUB_SIGNAL
+ *   calls on its own memory   any
+ *   and descriptors
  */
+#define _GNU_SOURCE
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "orders.h"
 #include "space.h"
 
-#define INSTRUCTIONS_MOST 48
+#define INSTRUCTIONS_MOST 64
 
 struct page_filter {
 	struct sock_fprog program;
@@ -95,21 +109,67 @@ static void end(struct builder *b, struct page_filter *filter, uint64_t address)
 	filter->program.filter = (void *)(address + offsetof(struct page_filter, instructions));
 }
 
-void ob_filter_mapper(char *page, uint64_t address)
+static void allow_calls(struct builder *b, const uint32_t *calls, size_t count)
 {
-	static const uint32_t calls[] = {
-		SYS_mmap, SYS_munmap, SYS_mprotect, SYS_pwrite64, SYS_futex, SYS_clone,
-		SYS_close_range, SYS_sigaltstack, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-		SYS_seccomp, SYS_exit_group,
-	};
+	for (size_t i = 0; i < count; i++) {
+		compare(b, calls[i], 0, 1);
+		allow(b);
+	}
+}
+
+/* The loaded number: allows the call if the argument is one of two values, else raises SIGSYS. */
+static void allow_with(struct builder *b, uint32_t call, unsigned int argument, uint32_t one,
+		       uint32_t other)
+{
+	compare(b, call, 0, 5);
+	load(b, ARGUMENT(argument));
+	compare(b, one, 1, 0);
+	compare(b, other, 0, 1);
+	allow(b);
+	trap(b);
+}
+
+/* Calls of a mapper that no argument makes dangerous. */
+static const uint32_t plain_calls[] = {
+	SYS_rt_sigreturn, SYS_futex, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_pwrite64,
+	SYS_close_range, SYS_sigaltstack, SYS_rt_sigprocmask, SYS_seccomp, SYS_exit_group,
+};
+
+/* Further ones of the zygote, and of a stub before it has a filter. */
+static const uint32_t zygote_calls[] = { SYS_read, SYS_wait4, SYS_getppid, SYS_rt_sigaction };
+
+void ob_filter_zygote(char *page, uint64_t address)
+{
 	struct page_filter *filter = (struct page_filter *)page;
 	struct builder b;
 
 	begin(&b, filter);
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-		compare(&b, calls[i], 0, 1);
-		allow(&b);
-	}
+	allow_calls(&b, plain_calls, sizeof(plain_calls) / sizeof(plain_calls[0]));
+	allow_calls(&b, zygote_calls, sizeof(zygote_calls) / sizeof(zygote_calls[0]));
+	allow_with(&b, SYS_clone, 0, STUB_CLONE, THREAD_CLONE);
+	allow_with(&b, SYS_prctl, 0, PR_SET_PDEATHSIG, PR_SET_NAME);
+	allow_with(&b, SYS_tgkill, 2, STUB_SIGNAL, STUB_SIGNAL);
+	compare(&b, SYS_kill, 1, 0);
+	trap(&b);
+	load(&b, ARGUMENT(0));
+	/* Not a group of processes, or all. */
+	add(&b, BPF_JMP | BPF_JGE | BPF_K, 0x80000000, 0, 1);
+	trap(&b);
+	load(&b, ARGUMENT(1));
+	compare(&b, SIGKILL, 1, 0);
+	trap(&b);
+	allow(&b);
+	end(&b, filter, address);
+}
+
+void ob_filter_mapper(char *page, uint64_t address)
+{
+	struct page_filter *filter = (struct page_filter *)page;
+	struct builder b;
+
+	begin(&b, filter);
+	allow_calls(&b, plain_calls, sizeof(plain_calls) / sizeof(plain_calls[0]));
+	allow_with(&b, SYS_clone, 0, THREAD_CLONE, THREAD_CLONE);
 	trap(&b);
 	end(&b, filter, address);
 }

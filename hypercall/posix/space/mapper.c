@@ -275,9 +275,7 @@ static void add_thread_orders(struct ob_spaces *all, struct ob_space *space, uin
 			    PROT_READ | PROT_WRITE, MAP_POPULATE, FD_CONTROL,
 			    ob_space_offset(space->index, THREAD_SLOT(vcpu)));
 	space->end = ob_order(door, next, LIST_FAILED, SYS_clone,
-			      CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-			      CLONE_PARENT_SETTID,
-			      0, THREAD_SLOT(vcpu) + SLOT_THREAD, 0);
+			      THREAD_CLONE, 0, THREAD_SLOT(vcpu) + SLOT_THREAD, 0);
 	ob_order_at(door, next)->arguments[5] = MAPPER_DOOR + LIST_CHILD;
 }
 

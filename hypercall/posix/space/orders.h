@@ -11,6 +11,8 @@
  *   LIST_START         of a mapper: lets a user thread run, then LIST_DONE
  *   LIST_DROP          of a mapper: unmaps all that is shown, then LIST_START or LIST_DONE
  *   DOOR_DATA          structures that orders point to
+ *   LIST_GATE          of the zygote: behind the orders for each vCPU (zygote.c)
+ *   LIST_REQUEST       of the zygote: the orders of a request
  *
  * A mapper can write no memory that user code cannot. So it reports with pwrite() to the control
  * file, of which the door is a part.
@@ -42,6 +44,8 @@ _Static_assert(offsetof(struct ob_order, otherwise) == ORDER_OTHERWISE, "as stub
 #define LIST_DONE 0x600
 #define LIST_FAILED 0x6c0
 #define LIST_EXIT 0x780
+#define LIST_GATE (DOOR_LIST + VCPUS_MOST * ORDER_BYTES)
+#define LIST_REQUEST (LIST_GATE + ORDER_BYTES)
 
 static inline struct ob_order *ob_order_at(char *door, uint32_t offset)
 {

@@ -2,7 +2,7 @@
 /*
  * Spaces as the kernel sees them: create, destroy, map, unmap. See space.h for the processes.
  *
- * The host has no spaces before the first create: that starts the zygote.
+ * The first create starts the zygote, unless ob_posix_spaces_prepare() did that before the boot.
  *
  *   no stub --create--> used --destroy--> stub waits --create--> used ...
  *                         `--the stub has died--> gone --destroy--> no stub
@@ -34,7 +34,14 @@ static void free_all(struct ob_spaces *all)
 	munmap(all, sizeof(*all));
 }
 
-static int start(struct ob_host *host, struct ob_spaces **started)
+static void publish(struct ob_host *host, struct ob_spaces *all)
+{
+	__atomic_store_n(&host->huge.is_hidden, all && !all->has_huge, __ATOMIC_RELEASE);
+	__atomic_store_n(&host->spaces, all, __ATOMIC_RELEASE);
+}
+
+/* `huge`: the file with huge pages; -1: none. */
+static int start(struct ob_host *host, int huge, struct ob_spaces **started)
 {
 	struct ob_spaces *all;
 	int error;
@@ -46,14 +53,47 @@ static int start(struct ob_host *host, struct ob_spaces **started)
 	if (all == MAP_FAILED)
 		return -ENOMEM;
 	all->can_spin = ob_platform_processors() > 1;
-	error = ob_zygote_start(host, all);
+	error = ob_zygote_start(host, huge, all);
 	if (error) {
 		free_all(all);
 		return error;
 	}
 	*started = all;
-	__atomic_store_n(&host->spaces, all, __ATOMIC_RELEASE);
+	publish(host, all);
 	return 0;
+}
+
+/* Of all kernels of the process; atomic. */
+static uint32_t create_lock;
+
+/*
+ * The caller's interrupts are on. A preemption, or a handler of the program, would keep the lock
+ * for long: signals are blocked meanwhile.
+ */
+static void lock_create(sigset_t *before)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, before);
+	ob_space_lock(&create_lock);
+}
+
+static void unlock_create(const sigset_t *before)
+{
+	ob_space_unlock(&create_lock);
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+void ob_posix_spaces_prepare(struct ob_host *host, int huge)
+{
+	struct ob_spaces *all;
+	sigset_t before;
+
+	lock_create(&before);
+	if (!host->spaces && ob_posix_ram_prepare(host) && start(host, huge, &all))
+		ob_posix_ram_drop(host);
+	unlock_create(&before);
 }
 
 /* Somebody may have killed a stub while it waited. One that sleeps is alive. */
@@ -92,7 +132,8 @@ static struct ob_space *find_free(struct ob_spaces *all)
 static int create(struct ob_host *host, uint64_t *number)
 {
 	struct ob_spaces *all = host->spaces;
-	int error = all ? 0 : start(host, &all);
+	int huge = host->ram.huge_from ? host->ram.huge_fd : -1;
+	int error = all ? 0 : start(host, huge, &all);
 	struct ob_space *space;
 
 	if (error)
@@ -109,24 +150,14 @@ static int create(struct ob_host *host, uint64_t *number)
 	return 0;
 }
 
-/* Of all kernels of the process; atomic. */
-static uint32_t create_lock;
-
-/*
- * The caller's interrupts are on. A preemption, or a handler of the program, would keep the lock
- * for long: signals are blocked meanwhile.
- */
 int ob_host_space_create(struct ob_host *host, uint64_t *space)
 {
-	sigset_t all, before;
+	sigset_t before;
 	int error;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	ob_space_lock(&create_lock);
+	lock_create(&before);
 	error = create(host, space);
-	ob_space_unlock(&create_lock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	unlock_create(&before);
 	return error;
 }
 
@@ -241,6 +272,7 @@ void ob_posix_spaces_stop(struct ob_host *host)
 
 	if (!all)
 		return;
+	__atomic_store_n(&host->huge.is_hidden, false, __ATOMIC_RELEASE);
 	/* They would go with the zygote, but their new parent might not wait for them. */
 	for (uint32_t i = 1; i < SPACES_MOST && all->spaces[i].request; i++)
 		if (all->spaces[i].pid)
@@ -258,7 +290,7 @@ void ob_posix_spaces_forked(struct ob_host *host)
 {
 	struct ob_spaces *all = host->spaces;
 
-	host->spaces = NULL;
+	publish(host, NULL);
 	create_lock = 0;	/* another thread of the parent may have held it */
 	if (!all)
 		return;

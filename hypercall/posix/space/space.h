@@ -183,9 +183,10 @@ bool ob_spinning_is_useful(struct ob_spinning *spinning);
 void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
 
 /*
- * zygote.c: starts the zygote. -EAGAIN, -ENOMEM. The thread's signals are blocked.
+ * zygote.c: starts the zygote. -EAGAIN, -ENOMEM. The thread's signals are blocked. `huge`: the file
+ * with huge pages that RAM has or may take; -1: none.
  */
-int ob_zygote_start(struct ob_host *host, struct ob_spaces *all);
+int ob_zygote_start(struct ob_host *host, int huge, struct ob_spaces *all);
 /* Ends it with all stubs, and waits for their end. Calls that are under way find them gone. */
 void ob_zygote_end(struct ob_spaces *all);
 /* Frees what belongs to it. There are no such calls any more. */
@@ -232,7 +233,13 @@ void ob_runs_remove(struct ob_space *space, uint64_t address, uint64_t end);
 void ob_runs_clear(struct ob_space *space);
 bool ob_runs_are_within(const struct ob_space *space, uint64_t address, uint64_t end);
 
+/* How the zygote makes a stub, and a mapper a user thread. */
+#define STUB_CLONE (CLONE_FILES | CLONE_PARENT_SETTID | SIGCHLD)
+#define THREAD_CLONE (CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
+		      CLONE_PARENT_SETTID)
+
 /* filter.c: writes a filter (struct sock_fprog) to the page that is at `address` in the stub. */
+void ob_filter_zygote(char *page, uint64_t address);
 void ob_filter_mapper(char *page, uint64_t address);
 void ob_filter_thread(char *page, uint64_t address, uint32_t vcpu);
 

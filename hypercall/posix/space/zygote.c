@@ -11,6 +11,10 @@
  * The helper ends at once: the zygote is no child of this process, whose program waits for children
  * of its own. The zygote has a session of its own, so signals of a terminal do not reach it.
  *
+ * The kernel's process may be sandboxed, and an image may take it over. So the zygote has a sandbox
+ * of its own (filter.c). Landlock lets it signal its stubs only: without Landlock, or before Linux
+ * 6.12, orders could also kill other processes of the user.
+ *
  * The channel is a pair of sockets. A byte makes the zygote look at its list. When this process
  * ends, the zygote finds the end of the channel, and ends; with it all stubs (PR_SET_PDEATHSIG).
  *
@@ -23,6 +27,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,9 +41,6 @@
 #include "../regions.h"
 #include "orders.h"
 #include "space.h"
-
-#define LIST_GATE (DOOR_LIST + VCPUS_MOST * ORDER_BYTES)
-#define LIST_REQUEST (LIST_GATE + ORDER_BYTES)
 
 /* Descriptors are copied from above this number to their places. */
 #define ABOVE 64
@@ -179,7 +181,34 @@ static bool request(struct ob_spaces *all, uint32_t end)
 	return *ob_space_word(door, DOOR_FAILED) != number;
 }
 
-/* The zygote drops what is left of its life as a program. */
+/* As the host has it: Linux 6.12 and later have the last member. */
+struct landlock_rules {
+	uint64_t files, network, scopes;
+};
+#define ALL_SCOPES 3ull		/* abstract sockets, and signals */
+
+#define DATA_ACTION DOOR_DATA
+#define DATA_LANDLOCK (DATA_ACTION + 4 * 8)
+#define DATA_FILTER (DATA_LANDLOCK + sizeof(struct landlock_rules))
+
+/* Signals reach the zygote and its stubs alone, if the host can do that. */
+static uint32_t scope_signals(struct ob_spaces *all, char *door, uint32_t next)
+{
+	const struct landlock_rules rules = { .scopes = ALL_SCOPES };
+	const uint32_t behind = next + 3 * ORDER_BYTES;
+	/* The first free number. */
+	const uint64_t rules_fd = all->has_huge ? FD_HUGE + 1 : FD_HUGE;
+
+	memcpy(door + DATA_LANDLOCK, &rules, sizeof(rules));
+	next = ob_order(door, next, behind, SYS_landlock_create_ruleset,
+			ZYGOTE_DOOR + DATA_LANDLOCK, sizeof(rules), 0, 0);
+	ob_order_at(door, next - ORDER_BYTES)->expected = (uint32_t)rules_fd;
+	next = ob_order(door, next, next + ORDER_BYTES, SYS_landlock_restrict_self, rules_fd, 0, 0,
+			0);
+	return ob_order(door, next, behind, SYS_close_range, rules_fd, rules_fd, 0, 0);
+}
+
+/* The zygote drops what is left of its life as a program, and all rights that it does not need. */
 static bool settle(struct ob_spaces *all)
 {
 	const uint64_t above = ZYGOTE_DOOR + DOOR_BYTES;
@@ -188,18 +217,22 @@ static bool settle(struct ob_spaces *all)
 	char *door = door_of(all);
 	uint32_t next = LIST_REQUEST;
 
-	memcpy(door + DOOR_DATA, by_default, sizeof(by_default));
+	memcpy(door + DATA_ACTION, by_default, sizeof(by_default));
+	ob_filter_zygote(door + DATA_FILTER, ZYGOTE_DOOR + DATA_FILTER);
 	next = ob_order(door, next, LIST_FAILED, SYS_munmap, 0, ZYGOTE_CODE, 0, 0);
 	next = ob_order(door, next, LIST_FAILED, SYS_munmap, above, ADDRESS_END - above, 0, 0);
 	next = ob_order(door, next, LIST_FAILED, SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
 	/* It waits for stubs, so it must not ignore this. */
 	next = ob_order(door, next, LIST_FAILED, SYS_rt_sigaction, SIGCHLD,
-			ZYGOTE_DOOR + DOOR_DATA, 0, 8);
+			ZYGOTE_DOOR + DATA_ACTION, 0, 8);
+	next = scope_signals(all, door, next);
+	next = ob_order(door, next, LIST_FAILED, SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			SECCOMP_FILTER_FLAG_SPEC_ALLOW, ZYGOTE_DOOR + DATA_FILTER, 0);
 	return request(all, next);
 }
 
-static int open_files(struct ob_host *host, struct ob_spaces *all, struct birth *birth,
-		      int *control)
+static int open_files(struct ob_host *host, int huge, struct ob_spaces *all,
+		      struct birth *birth, int *control)
 {
 	int pair[2], code = make_code();
 
@@ -211,12 +244,12 @@ static int open_files(struct ob_host *host, struct ob_spaces *all, struct birth 
 		return -ENOMEM;
 	}
 	all->channel = pair[0];
-	all->has_huge = host->ram.huge_from;
+	birth->descriptors[FD_HUGE] = huge;
+	all->has_huge = huge >= 0;
 	birth->descriptors[FD_CHANNEL] = pair[1];
 	birth->descriptors[FD_CONTROL] = *control;
 	birth->descriptors[FD_CODE] = code;
 	birth->descriptors[FD_RAM] = host->ram.fd;
-	birth->descriptors[FD_HUGE] = all->has_huge ? host->ram.huge_fd : -1;
 	return 0;
 }
 
@@ -234,10 +267,10 @@ static int map_control(struct ob_spaces *all, int control)
 	return 0;
 }
 
-int ob_zygote_start(struct ob_host *host, struct ob_spaces *all)
+int ob_zygote_start(struct ob_host *host, int huge, struct ob_spaces *all)
 {
 	static struct birth birth;	/* of one zygote at a time: space.c */
-	int control, error = open_files(host, all, &birth, &control);
+	int control, error = open_files(host, huge, all, &birth, &control);
 
 	if (error)
 		return error;
@@ -302,7 +335,7 @@ int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid)
 			    FD_CONTROL, ob_space_offset(index, MAPPER_DOOR));
 	ob_order_special(door, next, ORDER_JUMP, ob_stub_address(MAPPER_CODE, ob_stub_start));
 	ob_order(door, LIST_REQUEST, LIST_FAILED, SYS_clone,
-		 CLONE_FILES | CLONE_PARENT_SETTID | SIGCHLD, 0, ZYGOTE_DOOR + DOOR_CHILD, 0);
+		 STUB_CLONE, 0, ZYGOTE_DOOR + DOOR_CHILD, 0);
 	ob_order_at(door, LIST_REQUEST)->arguments[5] = ZYGOTE_DOOR + LIST_CHILD;
 	done = request(all, end);
 	*pid = (pid_t)*ob_space_word(door, DOOR_CHILD);

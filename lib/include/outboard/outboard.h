@@ -130,6 +130,13 @@ uint64_t ob_memory_default(void);
 void ob_prepare(void);
 
 /*
+ * The same for programs that will call ob_spawn: the host may let a sandboxed process make no
+ * processes. Starts the one that makes them. It ends with the kernel, or with this process. Takes
+ * some milliseconds.
+ */
+void ob_prepare_programs(void);
+
+/*
  * Boots the kernel. NULL: defaults for everything. After ob_halt it can boot again; a child of
  * fork() has no kernel, and can boot one. Returns 0, or -EALREADY (a kernel runs), -EBUSY (the
  * kernel before has panicked, or threads have not left it after ob_halt), -EINVAL (a wrong
@@ -411,6 +418,7 @@ int ob_instance_free(struct ob_instance *instance);
 struct ob_instance *ob_instance_default(void);
 
 void ob_prepare_on(struct ob_instance *instance);
+void ob_prepare_programs_on(struct ob_instance *instance);
 int ob_boot_on(struct ob_instance *instance, const struct ob_config *config);
 const char *ob_boot_error_on(struct ob_instance *instance);
 const char *ob_snapshot_status_on(struct ob_instance *instance);

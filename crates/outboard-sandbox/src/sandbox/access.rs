@@ -24,8 +24,8 @@ pub struct HostAccess {
     /// The command stays outside of the sandbox, so it must not run the kernel: it starts programs,
     /// each in a sandbox ([`super::programs`]), or copies of itself that run the kernel.
     pub outside: bool,
-    /// The command's kernel runs programs of an image, for which this process makes processes
-    /// after the kernel has booted: it stays outside of the sandbox.
+    /// The command's kernel runs programs of an image: the process that makes processes for them
+    /// starts before the sandbox.
     pub runs_programs: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,

@@ -151,7 +151,7 @@ impl HostPart {
         prepare: impl FnOnce(),
     ) -> Result<()> {
         let harmless = access.images.is_empty() && !access.parses;
-        if harmless || access.outside || access.runs_programs || self.options.no_sandbox {
+        if harmless || access.outside || self.options.no_sandbox {
             return Ok(());
         }
         // The memory of a growing kernel also needs a namespace.

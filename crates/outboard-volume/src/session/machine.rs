@@ -92,8 +92,13 @@ impl Machine {
     }
 
     /// Asks the host for what the sandbox refuses later.
-    pub(super) fn prepare(&mut self) {
-        self.builder = take(&mut self.builder).prepare();
+    pub(super) fn prepare(&mut self, runs_programs: bool) {
+        let builder = take(&mut self.builder);
+        self.builder = if runs_programs {
+            builder.prepare_programs()
+        } else {
+            builder.prepare()
+        };
     }
 
     /// The kernel, if it has booted.

@@ -58,7 +58,8 @@ impl Session {
         let host = HostPart::of_program(options, &mut access, process, others)?;
         let mut session = Self::of_host(host);
         let machine = &mut session.machine;
-        session.host.enter_sandbox(&access, || machine.prepare())?;
+        let prepare = || machine.prepare(access.runs_programs);
+        session.host.enter_sandbox(&access, prepare)?;
         Ok(session)
     }
 
