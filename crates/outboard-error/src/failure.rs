@@ -8,7 +8,7 @@ use outboard::{errno, stopped, KernelError, Stopped};
 use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
 use std::ffi::OsStr;
-use std::fmt::{Display, Formatter};
+use std::fmt::{Debug, Display, Formatter};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -175,7 +175,7 @@ impl ErrorKind {
 }
 
 /// An error of the engine. Its text says what failed, on which thing, why, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     kind: ErrorKind,
     errno: Option<i32>,
@@ -183,6 +183,20 @@ pub struct Failure {
     text: String,
     hint: Option<Hint>,
     kernel: Vec<String>,
+}
+
+/// The path as text: its bytes are no help to a reader.
+impl Debug for Failure {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Failure")
+            .field("kind", &self.kind)
+            .field("errno", &self.errno)
+            .field("path", &self.path())
+            .field("text", &self.text)
+            .field("hint", &self.hint)
+            .field("kernel", &self.kernel)
+            .finish()
+    }
 }
 
 impl Failure {
@@ -378,6 +392,14 @@ impl From<Failure> for io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_is_text_in_debug_output() {
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        let failure = Failure::of_file("cannot read", b"a:/b\xff".to_vec(), &error);
+        let text = format!("{failure:?}");
+        assert!(text.contains(r#"path: Some("a:/b\xFF")"#), "{text}");
+    }
 
     #[test]
     fn reasons_have_no_numbers() {
