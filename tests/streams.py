@@ -55,7 +55,12 @@ SIDE = {
         *(f"program/test_{name}.py"
           for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
     "library": ("invariants", "library/test_[!n]*.py"),
-    "network": ("library/test_n*.py", "program/test_network.py"),
+    "network": (
+        "library/test_n*.py",
+        *(f"program/test_{name}.py"
+          for name in ("network", "bad_servers", "server_errors", "durable", "limits")),
+        *(f"formats/test_{name}.py"
+          for name in ("hidden_parts", "la*", "long_names", "mkfs*", "reproducible", "vhd"))),
 }
 MAIN, AGAIN = "others", "again"
 

@@ -435,7 +435,7 @@ def test_a_long_run_is_recorded(repository):
     for good, result in (False, "FAILED"), (True, "passed"):
         repository.run("--long", good=good)
         recorded = rows(page)
-        assert list(recorded)[-5:] == [checks, "packages", "semver", "pytest", "fuzz"]
+        assert list(recorded)[-6:] == [checks, "packages", "features", "semver", "pytest", "fuzz"]
         assert recorded["fuzz"][0] == "passed"
         assert recorded[checks][0].startswith("passed: 1 passed in ")
         assert recorded["pytest"][0].startswith(f"{result}: "), recorded

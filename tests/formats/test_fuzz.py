@@ -22,8 +22,8 @@ from matrix.recipes import RECIPES
 from matrix.test_matrix import require
 from support import host, program
 
-# Of each type. All types together make about 1,600 runs.
-PLACES = int(os.environ.get("OUTBOARD_FUZZ_PLACES", "36"))
+# Images of each type. The program runs twice on each.
+PLACES = [20, pytest.param(100, marks=pytest.mark.long)]
 # No image takes so long, on the slowest machine.
 TIMEOUT = 180
 SEED = 20_26
@@ -89,12 +89,12 @@ def metadata(image: str) -> list:
     return found
 
 
-def places(image: str) -> list:
-    """(offset, mask) pairs, the same ones for the same image."""
+def places(image: str, count: int) -> list:
+    """(offset, mask) pairs, the same ones for the same image and number."""
     chosen = random.Random(SEED)
     ranges = metadata(image)
     return [(chosen.choice(ranges) + chosen.randrange(64), chosen.randrange(1, 256))
-            for _ in range(PLACES)]
+            for _ in range(count)]
 
 
 def change_byte(image: str, offset: int, mask: int) -> None:
@@ -192,15 +192,18 @@ LIMITS = {
 USEFUL = {"nilfs2": 0, "squashfs": 25}
 USUALLY_USEFUL = 60
 
+
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("count", PLACES)
 @pytest.mark.parametrize("kind", sorted(FIRST))
-def test_changed_bytes(work, kind, capsys):
+def test_changed_bytes(work, kind, count, capsys):
     recipe, pristine = FIRST[kind], f"{work}/{kind}.img"
     require(recipe)
     make_image(pristine, recipe)
     assert attempt(pristine, recipe, 0, 0) == ("ok", 1), "without a change"
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(lambda place: attempt(pristine, recipe, *place), places(pristine)))
+        outcomes = list(pool.map(lambda place: attempt(pristine, recipe, *place),
+                                 places(pristine, count)))
     texts = [outcome.text for outcome in outcomes]
     wrong = [text for text in texts if text.startswith("wrong")]
     bugs = [text for text in texts if text.startswith("kernel bug")]
@@ -212,9 +215,9 @@ def test_changed_bytes(work, kind, capsys):
             print("  " + line)
     assert not wrong, "\n".join(wrong)
     must_be_read, may_panic = LIMITS[kind]
-    assert read * 100 >= must_be_read * PLACES, "\n".join(texts)
-    assert useful * 100 >= USEFUL.get(kind, USUALLY_USEFUL) * PLACES, outcomes
-    assert len(bugs) <= max(1, may_panic * PLACES // 100), "\n".join(bugs)
+    assert read * 100 >= must_be_read * count, "\n".join(texts)
+    assert useful * 100 >= USEFUL.get(kind, USUALLY_USEFUL) * count, outcomes
+    assert len(bugs) <= max(1, may_panic * count // 100), "\n".join(bugs)
 
 
 def test_every_type_of_the_matrix_has_limits():

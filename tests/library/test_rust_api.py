@@ -108,6 +108,8 @@ outboard = {{ path = "{crates}/outboard" }}
 LOWER = "Kernel::builder().vcpus(2)"
 
 
+# It compiles two crates twice.
+@pytest.mark.long
 @pytest.mark.needs("make", "pkg-config")
 def test_a_program_with_an_installed_library(image, work, monkeypatch):
     """From a clean checkout: with the installed library, and without any."""
