@@ -24,6 +24,7 @@ from fuse_mount import fuse_mount
 from labs import labs
 from many_files import many_files
 from network import network
+from programs import run_programs
 from support import images
 from tar_in_out import tar_in_out
 from web_server import web_server
@@ -504,7 +505,7 @@ BENCHMARKS = {
     "latency": latency, "listing": listing, "big_read": big_read, "copy_tree": copy_tree,
     "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
     "many_files": many_files, "boot": boot, "instances": instances, "snapshot": snapshot,
-    "network": network, "web_server": web_server, "labs": labs
+    "network": network, "web_server": web_server, "labs": labs, "programs": run_programs
 }
 
 
