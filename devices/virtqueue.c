@@ -199,3 +199,9 @@ bool ob_virtqueue_ask_notify(struct ob_virtqueue *queue)
 		__atomic_exchange_n(available_event(queue), queue->taken, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&queue->available->idx, __ATOMIC_SEQ_CST) != queue->taken;
 }
+
+bool ob_virtqueue_is_idle(const struct ob_virtqueue *queue)
+{
+	return !queue->memory || available_index(queue) ==
+				 __atomic_load_n(&queue->used->idx, __ATOMIC_ACQUIRE);
+}

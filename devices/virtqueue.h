@@ -76,6 +76,9 @@ void ob_virtqueue_publish(struct ob_virtqueue *queue);
 /* Whether the driver wants an interrupt for what was published since the last call. */
 bool ob_virtqueue_wants_interrupt(struct ob_virtqueue *queue);
 
+/* Whether the driver has each buffer back that it has offered. Any thread. */
+bool ob_virtqueue_is_idle(const struct ob_virtqueue *queue);
+
 /*
  * Asks the driver to notify the device of its next buffer. True: there is one already. Until this
  * call, and after a notification, the driver need not notify.

@@ -44,6 +44,16 @@ int ob_disk_remove(int disk)
 	return ob_disk_remove_on(&ob_default, disk);
 }
 
+int ob_dir_add(const struct ob_dir_config *config)
+{
+	return ob_dir_add_on(&ob_default, config);
+}
+
+int ob_dir_remove(int dir)
+{
+	return ob_dir_remove_on(&ob_default, dir);
+}
+
 int ob_component_load(const char *name, const char *parameters)
 {
 	return ob_component_load_on(&ob_default, name, parameters);

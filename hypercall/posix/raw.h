@@ -112,6 +112,17 @@ static inline int raw_fdatasync(int fd)
 	return (int)syscall(SYS_fdatasync, fd);
 }
 
+static inline int raw_fsync(int fd)
+{
+	return (int)syscall(SYS_fsync, fd);
+}
+
+static inline ssize_t raw_copy_file_range(int from, off_t *from_offset, int to, off_t *to_offset,
+					  size_t size)
+{
+	return syscall(SYS_copy_file_range, from, from_offset, to, to_offset, size, 0);
+}
+
 static inline int raw_fallocate(int fd, int mode, off_t offset, off_t length)
 {
 	return (int)syscall(SYS_fallocate, fd, mode, offset, length);

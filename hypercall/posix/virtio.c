@@ -16,7 +16,7 @@
 
 #include "virtio.h"
 
-static struct ob_virtio_device *find(struct ob_host *host, uint32_t number)
+struct ob_virtio_device *ob_virtio_find(struct ob_host *host, uint32_t number)
 {
 	struct ob_virtio_device *device =
 		__atomic_load_n(&host->virtio.devices[number % OB_VIRTIO_DEVICES_MOST],
@@ -52,7 +52,7 @@ static bool take(struct ob_virtio_device *device)
 
 void ob_virtio_withdraw(struct ob_host *host, uint32_t number)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (device && take(device))
 		ob_host_virtio_close(host, number);
@@ -60,7 +60,7 @@ void ob_virtio_withdraw(struct ob_host *host, uint32_t number)
 
 int ob_host_virtio_info(struct ob_host *host, uint32_t number, struct ob_virtio_info *info)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (!device || !take(device))
 		return -ENODEV;
@@ -71,7 +71,7 @@ int ob_host_virtio_info(struct ob_host *host, uint32_t number, struct ob_virtio_
 void ob_host_virtio_read(struct ob_host *host, uint32_t number, uint32_t offset, void *bytes,
 			 uint32_t size)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	memset(bytes, 0, size);
 	if (device && offset < device->info.config_size) {
@@ -94,7 +94,7 @@ void ob_host_virtio_write(struct ob_host *host, uint32_t number, uint32_t offset
 
 int ob_host_virtio_features(struct ob_host *host, uint32_t number, uint64_t features)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (!device)
 		return -ENODEV;
@@ -106,7 +106,7 @@ int ob_host_virtio_features(struct ob_host *host, uint32_t number, uint64_t feat
 int ob_host_virtio_queue(struct ob_host *host, uint32_t number, uint32_t index,
 			 const struct ob_virtio_queue *queue)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (!device)
 		return -ENODEV;
@@ -117,14 +117,14 @@ int ob_host_virtio_queue(struct ob_host *host, uint32_t number, uint32_t index,
 
 int ob_host_virtio_start(struct ob_host *host, uint32_t number, uint32_t interrupt)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	return device ? device->operations->start(device, interrupt) : -ENODEV;
 }
 
 void ob_host_virtio_notify(struct ob_host *host, uint32_t number, uint32_t index)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (device && index < device->info.queue_count)
 		device->operations->notify(device, index);
@@ -132,7 +132,7 @@ void ob_host_virtio_notify(struct ob_host *host, uint32_t number, uint32_t index
 
 int ob_host_virtio_reset(struct ob_host *host, uint32_t number)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	return device ? device->operations->reset(device) : 0;
 }
@@ -229,7 +229,7 @@ static bool remove_entry(struct ob_host *host, struct ob_virtio_device *device)
 
 void ob_host_virtio_close(struct ob_host *host, uint32_t number)
 {
-	struct ob_virtio_device *device = find(host, number);
+	struct ob_virtio_device *device = ob_virtio_find(host, number);
 
 	if (!device)
 		return;

@@ -5,6 +5,7 @@
  *   virtio.c			the hypercalls: the table of devices, and which device a call is for
  *   devices/virtqueue.c	the device's side of a queue
  *   devices/net/		network devices and their back-ends
+ *   devices/fs/			directories of the host
  */
 #ifndef OUTBOARD_POSIX_VIRTIO_H
 #define OUTBOARD_POSIX_VIRTIO_H
@@ -44,6 +45,9 @@ struct ob_virtio_device {
 
 /* Puts a device into the table. Returns its number, or -ENOSPC. Any thread. */
 int ob_virtio_insert(struct ob_host *host, struct ob_virtio_device *device);
+
+/* NULL: there is none of that number. Nothing keeps the device. */
+struct ob_virtio_device *ob_virtio_find(struct ob_host *host, uint32_t number);
 
 /* Closes the device if the kernel has not taken it. Blocks. */
 void ob_virtio_withdraw(struct ob_host *host, uint32_t number);

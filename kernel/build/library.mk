@@ -16,7 +16,7 @@ LIB_FLAGS := -I$(REPO)/lib -I$(REPO)/lib/include -I$(WORK)/generated -DOB_VERSIO
 HYPERCALL_FLAGS := -I$(REPO)/hypercall/posix
 HYPERCALL_SOURCES := $(wildcard $(REPO)/hypercall/loader/*.c $(REPO)/hypercall/posix/*.c \
 	$(REPO)/hypercall/posix/snapshot/*.c $(REPO)/hypercall/posix/space/*.c \
-	$(REPO)/devices/*.c $(REPO)/devices/net/*.c)
+	$(REPO)/devices/*.c $(REPO)/devices/fs/*.c $(REPO)/devices/net/*.c)
 STUB_OBJECT := $(WORK)/hypercall/posix/space/stub.o
 HYPERCALL_OBJECTS := $(HYPERCALL_SOURCES:$(REPO)/%.c=$(WORK)/%.o) $(STUB_OBJECT)
 LIB_SOURCES := $(wildcard $(REPO)/lib/*.c $(REPO)/lib/descriptors/*.c)

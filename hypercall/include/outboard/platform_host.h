@@ -2,8 +2,8 @@
 /*
  * lib/ asks a host with files, processes and sockets for these things, besides platform.h: forked
  * children, threads, limits, files of images, snapshots, components, disks that the program serves,
- * network interfaces, locks, the log's file. Only a platform that carries all of lib/ has this
- * header's functions; those of a feature that it lacks fail. The rules of platform.h hold.
+ * network interfaces, directories, locks, the log's file. Only a platform that carries all of lib/
+ * has this header's functions; those of a feature that it lacks fail. The rules of platform.h hold.
  */
 #ifndef OUTBOARD_PLATFORM_HOST_H
 #define OUTBOARD_PLATFORM_HOST_H
@@ -221,6 +221,34 @@ int ob_platform_net_serve_start(struct ob_net_server *server, int opener, char *
 void ob_platform_net_serve_open(const struct ob_net_server *server, int socket);
 /* Ends the server: disconnects its front-end, removes the socket. Blocks. */
 void ob_platform_net_serve_end(struct ob_net_server *server);
+
+/* ---- directories of the host --------------------------------------------- */
+
+enum ob_platform_directory_cache {
+	OB_DIRECTORY_CACHE_AUTO,	/* what the kernel knows holds for a second */
+	OB_DIRECTORY_CACHE_NONE,
+	OB_DIRECTORY_CACHE_ALWAYS,
+};
+
+struct ob_platform_directory {
+	const char *path;		/* of a directory, or of a regular file */
+	const char *tag;		/* by which the kernel mounts it: 1 to 36 bytes */
+	bool is_read_only;
+	bool keeps_owners;		/* in attributes, also if the process is root */
+	enum ob_platform_directory_cache cache;
+};
+
+/*
+ * Offers a virtio file system device for one ob_kernel_virtio_add() of its number, which this
+ * returns. On failure, `error` has one line: the path, and what the host refused. Any threads, also
+ * at once.
+ */
+int ob_platform_directory_open(struct ob_host *host, const struct ob_platform_directory *directory,
+			       char *error, size_t size);
+/* Withdraws the offer: closes the device, unless the kernel has taken it. Blocks. */
+void ob_platform_directory_done(struct ob_host *host, uint32_t device);
+/* Whether the kernel has mounted the directory. */
+bool ob_platform_directory_is_mounted(struct ob_host *host, uint32_t device);
 
 /* ---- files -------------------------------------------------------------- */
 

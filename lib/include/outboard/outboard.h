@@ -338,6 +338,37 @@ int ob_disk_remove(int disk);
 /* Why the calling thread's last call about disks failed, in one line; "" if it did not. */
 const char *ob_disk_error(void);
 
+#define OB_DIR_READ_ONLY 1u	/* nothing below the directory changes */
+#define OB_DIR_KEEP_OWNERS 2u	/* owners are kept in attributes, also if the process is root */
+
+#define OB_DIR_CACHE_AUTO 0u	/* what the kernel knows of a file holds for a second */
+#define OB_DIR_CACHE_NONE 1u	/* the kernel asks before each use */
+#define OB_DIR_CACHE_ALWAYS 2u	/* nobody else changes the files */
+
+struct ob_dir_config {
+	size_t size;			/* sizeof(struct ob_dir_config) */
+	const char *path;		/* a directory of the host, or a regular file */
+	const char *tag;		/* by which the kernel mounts it: 1 to 36 bytes */
+	uint32_t flags;
+	uint32_t cache;
+};
+
+/*
+ * Shows a directory of the host to the kernel, for mount(TAG, place, "virtiofs", 0, NULL). Of a
+ * regular file the kernel sees a directory with this one name. The directory is opened now; later
+ * changes of its path do not matter. Returns the number of the directory (>= 0), or -EEXIST (the
+ * kernel has a directory of that tag), -EINVAL (a wrong configuration, or none), -ENODEV (no kernel
+ * runs), -ENOTDIR (neither a directory nor a regular file), or the host's error for opening it.
+ * ob_dir_error() has the reason. docs/c-api.md says what becomes of owners.
+ */
+int ob_dir_add(const struct ob_dir_config *config);
+
+/* Removes a directory. -EBUSY while it is mounted, -ENOENT if there is none of that number. */
+int ob_dir_remove(int dir);
+
+/* Why the calling thread's last call about directories failed, in one line; "" if it did not. */
+const char *ob_dir_error(void);
+
 /*
  * Components: file systems, protocols and drivers, which are modules of this kernel. Linux loads
  * what it needs by itself: mount() of an XFS image loads xfs, socket() of SCTP loads sctp. A
@@ -436,6 +467,8 @@ int ob_spawn_on(struct ob_instance *instance, const char *path, const char *cons
 int ob_disk_add_on(struct ob_instance *instance, const struct ob_disk_config *config,
 		   char name[32]);
 int ob_disk_remove_on(struct ob_instance *instance, int disk);
+int ob_dir_add_on(struct ob_instance *instance, const struct ob_dir_config *config);
+int ob_dir_remove_on(struct ob_instance *instance, int dir);
 int ob_component_load_on(struct ob_instance *instance, const char *name, const char *parameters);
 int ob_component_load_file_on(struct ob_instance *instance, const char *path,
 			      const char *parameters);
