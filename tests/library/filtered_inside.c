@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -267,19 +268,21 @@ static struct rseq *area(void)
 	return (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
 }
 
+extern const char sequence_begins[], sequence_ends[];
+
 /* Ends only if the kernel aborts the sequence. */
-static void run_until_aborted(void)
+__attribute__((noinline, noclone)) static void run_until_aborted(void)
 {
 	asm volatile goto(".pushsection .data.sequence, \"aw\"\n\t"
 			  ".balign 32\n"
 			  "3:	.long 0, 0\n\t"
-			  ".quad 1f, 2f - 1f, 4f\n\t"
+			  ".quad sequence_begins, sequence_ends - sequence_begins, 4f\n\t"
 			  ".popsection\n\t"
 			  "lea 3b(%%rip), %%rax\n\t"
 			  "mov %%rax, %[sequence]\n"
-			  "1:	pause\n\t"
-			  "jmp 1b\n"
-			  "2:	ud2\n\t"
+			  "sequence_begins:	pause\n\t"
+			  "jmp sequence_begins\n"
+			  "sequence_ends:	ud2\n\t"
 			  ".long %c[signature]\n"
 			  "4:	jmp %l[aborted]\n"
 			  : : [sequence] "m" (area()->rseq_cs), [signature] "i" (RSEQ_SIG)
@@ -291,17 +294,23 @@ aborted:
 
 static atomic_int alarms;
 
-static void note_alarm(int number)
+/* The sequence is aborted before a handler runs, not when the handler returns. */
+static void note_alarm(int number, siginfo_t *info, void *context)
 {
+	const char *at = (const char *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+
 	(void)number;
+	(void)info;
+	CHECK(at < sequence_begins || at >= sequence_ends);
 	alarms++;
 }
 
 static void abort_by_signals(void)
 {
 	struct itimerval often = { { 0, 2000 }, { 0, 2000 } }, never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action = { .sa_sigaction = note_alarm, .sa_flags = SA_SIGINFO };
 
-	CHECK(signal(SIGALRM, note_alarm) != SIG_ERR);
+	CHECK(!sigaction(SIGALRM, &action, NULL));
 	CHECK(!setitimer(ITIMER_REAL, &often, NULL));
 	for (int i = 0; i < 20; i++)
 		run_until_aborted();

@@ -29,9 +29,9 @@ int main(int argc, char **argv)
 	client_boot((unsigned int)atoi(argv[1]));
 	copy_in(argv[2], INSIDE);
 	output = make_descriptors();
-	check_clients();
 	for (int i = 3; i < argc; i++)
 		run(argv[i], output);
+	check_clients();
 	CHECK_EQUAL(ob_halt(), 0);
 	return 0;
 }

@@ -75,6 +75,11 @@ def test_watchpoint_by_single_steps(image):
     assert "Old value = 0" in said and "New value = 42" in said, said
 
 
+def test_breakpoints_of_the_processor_are_refused(image):
+    said = gdb(image, "count", "break add", "run", "hbreak in_child", "continue")
+    assert "Couldn't write debug register: No space left on device" in said, said
+
+
 def test_step_through_a_handler_and_a_restarted_call(image):
     said = gdb(image, "signals", "break before_read", "run", "finish", "break handler",
                "continue", "print $_siginfo.si_signo", "print (long)$rax", "continue", "backtrace",
@@ -114,5 +119,5 @@ def test_strace_of_a_pipeline(image):
     said = inside(image, "strace -f -o /tmp/trace sh -c 'seq 1000 | wc -l' && cat /tmp/trace")
     assert said.startswith("1000\n"), said
     assert said.count("execve(") >= 3 and said.count("+++ exited with 0 +++") == 3, said
-    assert "wait4(" in said and 'write(1, "1000\\n", 5)' in said, said
+    assert "wait4(" in said and 'write(1, "1000\\n", 5' in said, said
     assert "syscall_0x" not in said and "???" not in said, said
