@@ -22,7 +22,8 @@ static int enter(const char *image)
 		return fprintf(stderr, "%s: %s\n", image, strerror(-error)), error;
 	snprintf(device, sizeof(device), "/dev/%s", name);
 	ob_sys_mkdir("/root", 0755);
-	if (ob_sys_mount(device, "/root", "ext4", MS_RDONLY, NULL) < 0 || ob_sys_chroot("/root") < 0)
+	if (ob_sys_mount(device, "/root", "ext4", MS_RDONLY, NULL) < 0 ||
+	    ob_sys_chroot("/root") < 0)
 		return perror("mount"), -1;
 	return ob_sys_chdir("/");
 }

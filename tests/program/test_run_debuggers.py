@@ -76,7 +76,7 @@ def test_watchpoint_by_single_steps(image):
 
 
 def test_breakpoints_of_the_processor_are_refused(image):
-    said = gdb(image, "count", "break add", "run", "hbreak in_child", "continue")
+    said = gdb(image, "count", "break add", "run", "hbreak in_child", "continue", "kill")
     assert "Couldn't write debug register: No space left on device" in said, said
 
 
