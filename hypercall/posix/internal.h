@@ -190,6 +190,8 @@ void ob_posix_snapshot_reset(struct ob_host *host);
 /* info.c: where addresses of programs end; 0: the host cannot run programs. */
 uint64_t ob_posix_space_end(void);
 
+/* space/enter.c: the calling thread is about to sleep. */
+void ob_posix_spaces_sleep(struct ob_host *host);
 /*
  * space/space.c: starts the zygote now, in a process that the host may let make no processes later.
  * If the host refuses, the first space tries again. `huge`: the file that RAM may take; -1: none.

@@ -30,7 +30,7 @@ void ob_host_wait(struct ob_host *host, const uint32_t *word, uint32_t value, ui
 	};
 	long slack = -1;
 
-	(void)host;
+	ob_posix_spaces_sleep(host);
 	if (timeout == OB_FOREVER) {
 		wait_for(word, value, NULL);
 		return;

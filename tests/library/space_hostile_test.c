@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs that attack the stub they run in (invariant V19). Each must fail, and the host must stay
- * able to run other programs. Arguments: names of tests; none: all. Link with space_bed.c and
+ * Programs that attack the stub they run in (invariant V19): by jumps into its code, by calls, and
+ * by reports that are lies. Each must fail, and the host must stay able to run other programs.
+ * space_forged_test.c has forged frames and odd registers. Arguments: names of tests; none: all but
+ * those that take minutes; "long": only these. Link with space_tracer.c, space_bed.c and
  * platform_bed.c.
- *
- * A tracer watches the user thread from outside, with ptrace(). At each system call it sees the
- * entry, also of a call that the filter refuses. So a call counts as made unless SIGSYS of the
- * filter, with the same number and the same address, follows before the next one:
- *
- *   stop of the thread            tracer
- *   entry of a call               a call that is noted was made; notes this one
- *   SIGSYS of the filter for it   drops the note
- *
- * A call that was made must be futex, at one of two instructions, or rt_sigreturn, at one.
  *
  * The last tests attack from the other side: orders to the zygote that the platform never gives.
  */
@@ -20,152 +12,17 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "space_bed.h"
+#include "space_tracer.h"
 #include "space/orders.h"
 #include "space/space.h"
-
-#define SYSCALL "\x0f\x05"
-#define LOOP "\xeb\xfe"
-
-/* si_code of a SIGSYS that a filter raises. */
-#define CODE_OF_FILTER 1
-
-/* ---- the tracer ---------------------------------------------------------- */
-
-static struct {
-	pid_t thread;
-	atomic_bool is_ready, is_over;
-	uint64_t number, at;	/* noted; at 0: nothing is */
-	atomic_ulong made, refused, escaped;
-} traced;
-
-static bool is_allowed(uint64_t number, uint64_t at)
-{
-	const uint64_t code = THREAD_CODE(0);
-
-	/* Of Linux 6.11 and later: no filter sees them. Outside of a probe they do nothing. */
-	if (number == 335 || number == 336)
-		return true;
-	if (number == SYS_futex)
-		return at == ob_stub_address(code, ob_stub_wake) ||
-		       at == ob_stub_address(code, ob_stub_asleep);
-	return number == SYS_rt_sigreturn && at == ob_stub_address(code, ob_stub_return);
-}
-
-static void settle(void)
-{
-	if (!traced.at)
-		return;
-	traced.made++;
-	if (!is_allowed(traced.number, traced.at)) {
-		traced.escaped++;
-		fprintf(stderr, "system call %ld was made at %#lx\n", (long)traced.number,
-			(unsigned long)traced.at);
-	}
-	traced.at = 0;
-}
-
-static void note_entry(void)
-{
-	struct __ptrace_syscall_info info;
-
-	if (ptrace(PTRACE_GET_SYSCALL_INFO, traced.thread, sizeof(info), &info) <= 0 ||
-	    info.op != PTRACE_SYSCALL_INFO_ENTRY)
-		return;
-	settle();
-	traced.number = info.entry.nr;
-	traced.at = info.instruction_pointer;
-}
-
-static int note_signal(int number)
-{
-	siginfo_t info;
-
-	if (number == SIGSYS && !ptrace(PTRACE_GETSIGINFO, traced.thread, 0, &info) &&
-	    info.si_code == CODE_OF_FILTER &&
-	    (uint32_t)info.si_syscall == (uint32_t)traced.number &&
-	    (uint64_t)info.si_call_addr == traced.at) {
-		traced.refused++;
-		traced.at = 0;
-	}
-	return number;
-}
-
-static void *trace(void *unused)
-{
-	int status, number;
-
-	CHECK(!ptrace(PTRACE_SEIZE, traced.thread, 0, PTRACE_O_TRACESYSGOOD));
-	CHECK(!ptrace(PTRACE_INTERRUPT, traced.thread, 0, 0));
-	while (waitpid(traced.thread, &status, __WALL) == traced.thread && WIFSTOPPED(status)) {
-		number = WSTOPSIG(status);
-		if (status >> 16 == PTRACE_EVENT_STOP)
-			number = 0;
-		else if (number == (SIGTRAP | 0x80))
-			number = (note_entry(), 0);
-		else
-			number = note_signal(number);
-		traced.is_ready = true;
-		ptrace(PTRACE_SYSCALL, traced.thread, 0, number);
-	}
-	settle();
-	traced.is_over = true;
-	return unused;
-}
-
-static pthread_t tracer;
-
-/* The thread of vCPU 0, which waits. Returns when it is watched. */
-static void watch(uint64_t space)
-{
-	traced.thread = (pid_t)mock_host->spaces->spaces[space].threads[0].tid;
-	traced.is_ready = traced.is_over = false;
-	CHECK(!pthread_create(&tracer, NULL, trace, NULL));
-	while (!traced.is_ready)
-		usleep(100);
-}
-
-/* The space is gone, or goes. */
-static void end_watch(uint64_t space)
-{
-	kill(stub_of(space), SIGKILL);
-	CHECK(!pthread_join(tracer, NULL));
-	CHECK(traced.is_over);
-}
-
-/* ---- attacks ------------------------------------------------------------- */
-
-/* An interrupt may have been left over. */
-static void check_call(uint64_t space)
-{
-	do {
-		enter_at_code(space);
-	} while (event.kind == OB_SPACE_INTERRUPTED);
-	CHECK_EQUAL(event.kind, OB_SPACE_SYSCALL);
-	CHECK_EQUAL(registers.ip, CODE + 2);
-}
-
-/* Another space is as it was, and a new one can be made. */
-static void check_others(uint64_t bystander)
-{
-	uint64_t space = 0;
-
-	check_call(bystander);
-	CHECK_EQUAL(ob_host_space_create(mock_host, &space), 0);
-	map(space, CODE, CODE_PAGE, EXECUTE);
-	check_call(space);
-	ob_host_space_destroy(mock_host, space);
-}
 
 /* Calls that would do harm, as lists of orders that user code writes for the code of the stub. */
 static const uint64_t harmful[][7] = {
@@ -201,49 +58,88 @@ static void aim(uint64_t ip, const uint64_t *call)
 	};
 }
 
-static uint64_t new_attacker(void)
-{
-	uint64_t space = new_space(BYTES(SYSCALL LOOP));
+static const uint64_t code_pages[] = { THREAD_CODE(0), MAPPER_CODE };
+static int jumps, deaths;
 
-	check_call(space);
-	watch(space);
-	return space;
+/* Enters with `registers`. A new attacker takes the place of one whose stub has died. */
+static void jump(uint64_t *space)
+{
+	jumps++;
+	if (enter(*space) != OB_SPACE_GONE)
+		return;
+	deaths++;
+	end_attacker(*space);
+	*space = new_attacker();
 }
 
-/* Jumps to every byte of the stub's code, and of the mapper's, with each set of registers. */
-static void test_jumps(void)
+static void begin_jumps(uint64_t *bystander, uint64_t *space)
 {
-	const uint64_t size = (uint64_t)(ob_stub_code_end - ob_stub_code);
-	const uint64_t pages[] = { THREAD_CODE(0), MAPPER_CODE };
-	uint64_t bystander = new_space(BYTES(SYSCALL LOOP)), space = new_attacker();
-	int jumps = 0, deaths = 0;
-
+	*bystander = new_space(BYTES(SYSCALL LOOP));
+	*space = new_attacker();
 	repeat(interrupt_all);
-	for (size_t p = 0; p < 2; p++) {
-		for (uint64_t i = 0; i < size; i++) {
-			const uint64_t *call = harmful[(i + i / HARMFUL) % HARMFUL];
+}
 
-			write_orders(ram(DATA_PAGE), call);
-			for (int set = 0; set < 2; set++, jumps++) {
-				aim(pages[p] + i, harmful[(i * 3 + (uint64_t)set) % HARMFUL]);
-				registers.r13 = (uint64_t)set;
-				if (enter(space) != OB_SPACE_GONE)
-					continue;
-				deaths++;
-				end_watch(space);
-				ob_host_space_destroy(mock_host, space);
-				space = new_attacker();
-			}
-		}
-	}
+static void end_jumps(uint64_t bystander, uint64_t space)
+{
 	end_repeating();
-	end_watch(space);
+	end_attacker(space);
 	printf("%d jumps: %lu calls made, %lu refused, %d stubs died\n", jumps, traced.made,
 	       traced.refused, deaths);
 	fflush(stdout);
 	CHECK_EQUAL(traced.escaped, 0);
 	CHECK(traced.refused > 100 && traced.made > (unsigned long)jumps);
 	check_others(bystander);
+}
+
+/* Jumps to every byte of the stub's code, and of the mapper's, with some sets of registers. */
+static void test_jumps(void)
+{
+	const uint64_t size = (uint64_t)(ob_stub_code_end - ob_stub_code);
+	uint64_t bystander, space;
+
+	begin_jumps(&bystander, &space);
+	for (uint64_t i = 0; i < 2 * size; i++) {
+		write_orders(ram(DATA_PAGE), harmful[(i + i / HARMFUL) % HARMFUL]);
+		for (uint64_t set = 0; set < 2; set++) {
+			aim(code_pages[i / size] + i % size, harmful[(i * 3 + set) % HARMFUL]);
+			registers.r13 = set;
+			jump(&space);
+		}
+	}
+	end_jumps(bystander, space);
+}
+
+/* All numbers of the host's table, those of x32, and some that no table has. */
+#define NUMBERS 480u
+
+static uint64_t number_of(uint64_t i)
+{
+	static const uint64_t odd[] = { 512, 547, 0x40000000, 0x400000ca, ~0ull, 1ull << 32 | 9 };
+	const uint64_t ordinary = NUMBERS - sizeof(odd) / sizeof(odd[0]);
+
+	return i < ordinary ? i : odd[i - ordinary];
+}
+
+/* The same with every number of a call, to every byte of the pages with code in them. */
+static void test_every_call(void)
+{
+	const uint64_t size = (uint64_t)(ob_stub_code_end - ob_stub_code);
+	uint64_t bystander, space;
+
+	begin_jumps(&bystander, &space);
+	for (uint64_t i = 0; i < 2 * PAGE; i++) {
+		/* Behind the code there are zeros only. */
+		uint64_t step = i % PAGE < size ? 1 : NUMBERS / 2;
+
+		write_orders(ram(DATA_PAGE), harmful[i % HARMFUL]);
+		for (uint64_t n = 0; n < NUMBERS; n += step) {
+			aim(code_pages[i / PAGE] + i % PAGE, harmful[(i + n) % HARMFUL]);
+			registers.ax = number_of(n);
+			registers.r13 = n & 1;
+			jump(&space);
+		}
+	}
+	end_jumps(bystander, space);
 }
 
 /* The program's own instructions can ask for these, besides. */
@@ -276,7 +172,7 @@ static void test_instructions(void)
 		}
 	}
 	end_repeating();
-	end_watch(space);
+	end_attacker(space);
 	CHECK_EQUAL(traced.escaped, 0);
 	CHECK(traced.refused >= 500);
 	memcpy(ram(CODE_PAGE), attempts[0].code, attempts[0].size);
@@ -362,9 +258,20 @@ static void test_runner_and_others(void)
 	CHECK(is_counting());
 	check_call(bystander);
 	CHECK(!is_counting());
-	CHECK_EQUAL(enter(space), OB_SPACE_GONE);
+	ob_host_space_destroy(mock_host, space);
 	memcpy(ram(CODE_PAGE), SYSCALL LOOP, 4);
 	check_others(bystander);
+}
+
+/* Nor while the thread of its vCPU sleeps. */
+static void test_runner_and_sleep(void)
+{
+	const uint32_t word = 0;
+
+	new_runner();
+	CHECK(is_counting());
+	ob_host_wait(mock_host, &word, 0, 1000000);
+	CHECK(!is_counting());
 }
 
 static bool scribbling;
@@ -519,14 +426,18 @@ static void test_zygote_kills_stubs_only(void)
 	CHECK_EQUAL(order_zygote(call), DONE);
 }
 
+static const struct platform_test long_tests[] = { TEST(every_call), { NULL, NULL } };
+
 static const struct platform_test tests[] = {
 	TEST(jumps), TEST(instructions), TEST(blocked_signals), TEST(unmap_of_runner),
-	TEST(runner_and_others), TEST(scribbling), TEST(reach), TEST(writes),
-	TEST(orders_to_zygote), TEST(zygote_kills_stubs_only),
+	TEST(runner_and_others), TEST(runner_and_sleep), TEST(scribbling),
+	TEST(reach), TEST(writes), TEST(orders_to_zygote), TEST(zygote_kills_stubs_only),
 	{ NULL, NULL },
 };
 
 int main(int count, char **arguments)
 {
+	if (count > 1 && !strcmp(arguments[1], "long"))
+		return run_platform_tests(long_tests, 0, NULL) != 0;
 	return run_platform_tests(tests, count - 1, arguments + 1) != 0;
 }

@@ -9,8 +9,9 @@ from library import test_capi as capi
 SANITIZERS = [capi.PLAIN, "address"]
 
 
-def program(directory, name, sanitizer):
-    return capi.platform_program(directory, (name, "space_bed.c", "platform_bed.c"), sanitizer)
+def program(directory, name, sanitizer, *others):
+    sources = (name, *others, "space_bed.c", "platform_bed.c")
+    return capi.platform_program(directory, sources, sanitizer)
 
 
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
@@ -21,5 +22,13 @@ def test_spaces(work, sanitizer):
 # The tracer watches a process that is no child of its own.
 @pytest.mark.needs_root
 @pytest.mark.parametrize("sanitizer", SANITIZERS)
-def test_hostile_programs(work, sanitizer):
-    capi.run(program(work, "space_hostile_test.c", sanitizer))
+@pytest.mark.parametrize("name", ["hostile", "forged"])
+def test_hostile_programs(work, name, sanitizer):
+    capi.run(program(work, f"space_{name}_test.c", sanitizer, "space_tracer.c"))
+
+
+@pytest.mark.long
+@pytest.mark.needs_root
+@pytest.mark.timeout(7200)
+def test_every_jump_with_every_call(work):
+    capi.run(program(work, "space_hostile_test.c", "plain", "space_tracer.c"), "long", timeout=7000)

@@ -14,8 +14,9 @@
  * a stub that does not come out in time is killed.
  *
  * User code can also report the end of its entry and run on. Nothing that matters relies on this
- * report (space.c). When an interrupt was wanted, or before the vCPU runs another thread, the
- * thread must stand still (invariant V18), else the stub is killed.
+ * report (space.c). When an interrupt was wanted, before the vCPU runs another thread, and before
+ * the vCPU's own thread sleeps, the user thread must stand still (invariant V18). Else it is
+ * interrupted, and if that does not help, its stub is killed.
  */
 #include <errno.h>
 #include <sched.h>
@@ -25,6 +26,9 @@
 
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 400
+
+/* Of the calling thread: the vCPU that it has run since it slept last, and 1. 0: none. */
+static __thread uint32_t has_run __attribute__((tls_model("initial-exec")));
 
 static struct ob_space_vcpu *vcpu_of(struct ob_spaces *all, uint32_t vcpu)
 {
@@ -52,11 +56,9 @@ static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thre
 	ob_frame_write(thread->slot, number, registers);
 	if (vcpu->has_vector)
 		ob_frame_load_vector(thread->slot, vcpu->vector);
-	else if (thread->is_fresh)
-		ob_frame_reset_vector(thread->slot);
 	vcpu->has_vector = false;
 	vcpu->last = thread;
-	thread->is_fresh = false;
+	thread->is_clean = false;
 }
 
 /* Runs the thread. If changes of mappings wait, the mapper makes them, and runs it after that. */
@@ -70,6 +72,7 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 		*ob_space_word(thread->door, DOOR_SPINS) =
 			ob_spinning_is_useful(&thread->spinning) ? STUB_SPINS : 0;
 	}
+	*(uint64_t *)(thread->door + DOOR_FRAME) = ob_frame_address(vcpu);
 	thread->entry++;
 	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
 	if (!ob_mapper_is_idle(thread->space)) {
@@ -82,9 +85,9 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 		ob_space_wake(state);
 }
 
-/* Whether the stub may go on, after it has not come out for a while. */
+/* Whether the stub may go on, after it has not come out for a while. `wanted`: atomic. */
 static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu,
-		 struct ob_space_budget *budget)
+		 const uint32_t *wanted, struct ob_space_budget *budget)
 {
 	struct ob_space *space = thread->space;
 	bool lives = true;
@@ -94,7 +97,7 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 		space->pid = 0;
 		__atomic_store_n(&space->is_gone, true, __ATOMIC_SEQ_CST);
 		lives = false;
-	} else if (__atomic_load_n(&all->vcpus[vcpu].is_wanted, __ATOMIC_SEQ_CST)) {
+	} else if (__atomic_load_n(wanted, __ATOMIC_SEQ_CST)) {
 		lives = ob_space_budget_lasts(budget, space->pid);
 		if (lives)
 			ob_zygote_signal(all, vcpu, space->pid, thread->tid);
@@ -105,40 +108,75 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 	return lives;
 }
 
-/* Until the user thread reports the end of the entry. False: the stub is gone. */
-static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
+/*
+ * Until the user thread reports the end of the entry. If that is wanted, it must do so in time.
+ * False: the stub is gone.
+ */
+static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu,
+		      const uint32_t *wanted, struct ob_spinning *spinning)
 {
 	struct ob_space_budget budget = {};
 
 	while (!ob_space_await(all, ob_space_word(thread->slot, SLOT_DONE), thread->entry,
-			       ob_space_word(thread->door, DOOR_HOST_SLEEPS),
-			       &all->vcpus[vcpu].spinning))
-		if (!look(all, thread, vcpu, &budget))
+			       ob_space_word(thread->door, DOOR_HOST_SLEEPS), spinning))
+		if (!look(all, thread, vcpu, wanted, &budget))
 			return false;
 	__atomic_store_n(ob_space_word(thread->door, DOOR_STATE), thread->entry << 1,
 			 __ATOMIC_SEQ_CST);
 	return true;
 }
 
-/* Waits until the thread stands still, or kills its stub. False: the stub is gone. */
-static bool settle(struct ob_spaces *all, struct ob_space_thread *thread)
+/*
+ * Waits until the thread stands still. One that does not is interrupted, and at last its stub is
+ * killed. False: the stub is gone; or it does not even run, and the wait is `brief`.
+ */
+static bool settle(struct ob_spaces *all, struct ob_space_thread *thread, bool brief)
 {
-	struct ob_space *space = thread->space;
+	const uint32_t vcpu = (uint32_t)(thread - thread->space->threads), wanted = 1;
+	uint64_t next = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
+	uint64_t own, before = ~0ull;
 	struct ob_space_budget budget = {};
+	bool lives = true, is_still;
 
 	*ob_space_word(thread->door, DOOR_SPINS) = 0;
-	while (!ob_space_stands_still(all, thread)) {
-		if (__atomic_load_n(&space->is_gone, __ATOMIC_SEQ_CST))
-			return false;
-		if (ob_space_budget_lasts(&budget, space->pid)) {
-			sched_yield();
+	while (!(is_still = ob_space_stands_still(all, thread)) && lives) {
+		lives = !__atomic_load_n(&thread->space->is_gone, __ATOMIC_SEQ_CST);
+		sched_yield();
+		if (!lives || ob_host_clock_monotonic(NULL) < next)
 			continue;
-		}
-		ob_space_lock(&space->lock);
-		ob_mapper_kill(all, space);
-		ob_space_unlock(&space->lock);
-		return false;
+		lives = look(all, thread, vcpu, &wanted, &budget);
+		own = ob_space_running_time(thread->space->pid);
+		if (brief && own == before)
+			break;
+		before = own;
+		next = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
 	}
+	if (budget.end)
+		ob_zygote_signal_over(all, vcpu);
+	return is_still;
+}
+
+/*
+ * The thread that user code has left may have another stack, mask of signals or rights of keys, and
+ * its slot may have anything. An entry that ends at once sets all of this as for a new thread.
+ */
+bool ob_space_renew(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
+{
+	const struct ob_space_registers registers = {
+		.ip = ob_stub_address(THREAD_CODE(vcpu), ob_stub_stop),
+	};
+	const uint32_t wanted = 1;
+
+	if (!settle(all, thread, true))
+		return false;
+	ob_frame_reset(thread->slot, thread->entry);
+	ob_frame_write(thread->slot, vcpu, &registers);
+	ob_space_lock(&thread->space->lock);
+	start_thread(all, thread, vcpu);
+	ob_space_unlock(&thread->space->lock);
+	if (!await_end(all, thread, vcpu, &wanted, &all->spinning))
+		return false;
+	thread->is_clean = true;
 	return true;
 }
 
@@ -166,13 +204,13 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 	}
 	start_thread(all, thread, number);
 	ob_space_unlock(&space->lock);
-	lives = await_end(all, thread, number);
+	lives = await_end(all, thread, number, &vcpu->is_wanted, &vcpu->spinning);
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
 	was_wanted = __atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST);
 	if (was_wanted)
 		ob_zygote_signal_over(all, number);
-	if (lives && (!was_wanted || settle(all, thread)))
+	if (lives && (!was_wanted || settle(all, thread, false)))
 		ob_frame_read(thread->slot, registers, event);
 }
 
@@ -186,6 +224,7 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 	*event = (struct ob_space_event){ .kind = OB_SPACE_GONE };
 	if (!space || vcpu >= VCPUS_MOST)
 		return;
+	has_run = 0;
 	/* The processor raises this when such a base is loaded. */
 	if (!is_canonical(registers->fs_base) || !is_canonical(registers->gs_base)) {
 		*event = (struct ob_space_event){ .kind = OB_SPACE_TRAP, .vector = 13 };
@@ -193,9 +232,25 @@ void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,
 	}
 	last = all->vcpus[vcpu].last;
 	if (last && last != &space->threads[vcpu])
-		settle(all, last);
+		settle(all, last, false);
 	if (prepare(all, space, vcpu))
 		run(all, space, vcpu, registers, event);
+	has_run = vcpu + 1;
+}
+
+void ob_posix_spaces_sleep(struct ob_host *host)
+{
+	const uint32_t vcpu = has_run;
+	struct ob_space_thread *last;
+	struct ob_spaces *all;
+
+	if (!vcpu)
+		return;
+	has_run = 0;
+	all = __atomic_load_n(&host->spaces, __ATOMIC_ACQUIRE);
+	last = all ? all->vcpus[vcpu - 1].last : NULL;
+	if (last)
+		settle(all, last, true);
 }
 
 static int load_vector(struct ob_space_vcpu *vcpu, const void *area, uint64_t size)

@@ -28,7 +28,6 @@
 #define VECTOR_LEGACY 512u	/* bytes of FXSAVE */
 #define VECTOR_MXCSR 24u
 #define VECTOR_MXCSR_MASK 28u
-#define MXCSR_INITIAL 0x1f80u
 #define MXCSR_DEFAULT_MASK 0xffbfu
 /* The host adds this to the format of XSAVE, in bytes that the processor leaves alone. */
 #define VECTOR_HOST 464u
@@ -59,6 +58,9 @@ static struct layout {
 	uint32_t mxcsr_mask;
 	uint64_t features;
 } layout;
+
+/* A slot after the first stop of its thread. */
+static char new_slot[SLOT_BYTES];
 
 /* User code gets its registers from here. No pointer of a slot is followed. */
 static ucontext_t *context_of(char *slot)
@@ -98,9 +100,25 @@ bool ob_frame_learn(const char *slot)
 	if (host.magic != VECTOR_MAGIC || host.size < VECTOR_LEAST || host.size > VECTOR_MOST ||
 	    !is_in_slot(vector, host.size))
 		return false;
-	if (!layout.context)
+	if (!layout.context) {
 		layout = new;
+		memcpy(new_slot, slot, SLOT_BYTES);
+		memset(new_slot + SLOT_THREAD, 0, sizeof(uint32_t));
+	}
 	return !memcmp(&layout, &new, sizeof(new));
+}
+
+uint64_t ob_frame_address(uint32_t vcpu)
+{
+	return THREAD_SLOT(vcpu) + layout.context;
+}
+
+/* It also has registers of the program before, which the next one must not find. */
+void ob_frame_reset(char *slot, uint32_t done)
+{
+	memcpy(slot, new_slot, SLOT_BYTES);
+	*(uint32_t *)(slot + SLOT_DONE) = done;
+	*(uint32_t *)(slot + SLOT_SLEEPS) = 1;
 }
 
 /* In the order of struct ob_space_registers. */
@@ -217,14 +235,4 @@ void ob_frame_store_vector(const char *slot, void *area, uint64_t size)
 	memcpy(to, slot + layout.vector, bytes);
 	memset(to + bytes, 0, size - bytes);
 	memset(to + VECTOR_HOST, 0, VECTOR_LEGACY - VECTOR_HOST);
-}
-
-void ob_frame_reset_vector(char *slot)
-{
-	const uint32_t mxcsr = MXCSR_INITIAL;
-	char *to = slot + layout.vector;
-
-	memset(to, 0, VECTOR_HOST);
-	memcpy(to + VECTOR_MXCSR, &mxcsr, sizeof(mxcsr));
-	memset(to + VECTOR_LEGACY, 0, layout.vector_bytes - VECTOR_LEGACY);
 }

@@ -303,7 +303,7 @@ bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vc
 	__atomic_store_n(ob_space_word(thread->door, DOOR_STATE), 1 << 1, __ATOMIC_SEQ_CST);
 	/* User code of other vCPUs can write this. A signal reaches threads of this stub only. */
 	thread->tid = __atomic_load_n(ob_space_word(thread->slot, SLOT_THREAD), __ATOMIC_RELAXED);
-	thread->is_fresh = true;
+	thread->is_clean = true;
 	return thread->tid != 0;
 }
 

@@ -21,14 +21,6 @@
 #include "../regions.h"
 #include "space.h"
 
-struct ob_space *ob_space_find(struct ob_spaces *all, uint64_t space)
-{
-	if (!all || !space || space >= SPACES_MOST ||
-	    !__atomic_load_n(&all->spaces[space].is_used, __ATOMIC_ACQUIRE))
-		return NULL;
-	return &all->spaces[space];
-}
-
 static void free_all(struct ob_spaces *all)
 {
 	munmap(all, sizeof(*all));
@@ -96,15 +88,27 @@ void ob_posix_spaces_prepare(struct ob_host *host, int huge)
 	unlock_create(&before);
 }
 
-/* Somebody may have killed a stub while it waited. One that sleeps is alive. */
+/*
+ * Whether the space has a stub that waits, as good as new: user code of the next space finds
+ * nothing that user code of the last one has left. Somebody may have killed a stub while it waited.
+ * One that sleeps is alive.
+ */
 static bool waits(struct ob_spaces *all, struct ob_space *space)
 {
 	if (!space->pid || space->is_gone)
 		return false;
-	if (ob_space_stands_still(all, &space->threads[0]) || !ob_zygote_has_ended(all, space->pid))
-		return true;
-	space->pid = 0;
-	return false;
+	if (!ob_space_stands_still(all, &space->threads[0]) &&
+	    ob_zygote_has_ended(all, space->pid)) {
+		space->pid = 0;
+		return false;
+	}
+	for (uint32_t i = 0; i < VCPUS_MOST; i++) {
+		struct ob_space_thread *thread = &space->threads[i];
+
+		if (thread->tid && !thread->is_clean && !ob_space_renew(all, thread, i))
+			return false;
+	}
+	return true;
 }
 
 /* One whose stub waits; else one without a stub; else NULL. */
@@ -120,7 +124,7 @@ static struct ob_space *find_free(struct ob_spaces *all)
 		space->index = i;
 		if (waits(all, space))
 			return space;
-		if (!empty)
+		if (!empty && !space->pid)
 			empty = space;
 		/* Neither this nor any later one was ever used. */
 		if (!space->request)
@@ -192,10 +196,8 @@ void ob_host_space_destroy(struct ob_host *host, uint64_t number)
 	if (!space)
 		return;
 	unmap(host, space, 0, SPACE_END);
-	for (uint32_t i = 0; i < VCPUS_MOST; i++) {
-		space->threads[i].is_fresh = true;
+	for (uint32_t i = 0; i < VCPUS_MOST; i++)
 		space->threads[i].is_still = false;
-	}
 	__atomic_store_n(&space->is_used, false, __ATOMIC_RELEASE);
 }
 

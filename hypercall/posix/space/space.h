@@ -71,7 +71,7 @@ struct ob_space_thread {
 	uint32_t tid;		/* 0: there is no thread */
 	uint32_t entry;		/* number of the last entry */
 	uint32_t start;		/* number of the mapper's request that started it last */
-	bool is_fresh;		/* vector registers are those of a space that has ended */
+	bool is_clean;		/* it has run no user code since it was made, or as good as new */
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see wait.c; atomic */
 	struct ob_spinning spinning;	/* of the thread in the stub */
@@ -123,6 +123,7 @@ struct ob_spaces {
 	pid_t zygote;
 	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
 	bool can_spin;
+	struct ob_spinning spinning;	/* of the thread that makes a space */
 	uint32_t lock;		/* of the zygote's commands; atomic */
 	struct ob_space_vcpu vcpus[VCPUS_MOST];
 	struct ob_space spaces[SPACES_MOST];
@@ -139,13 +140,25 @@ static inline uint64_t ob_space_offset(uint32_t index, uint64_t address)
 	return index * AREA_BYTES + (address - SPACE_END);
 }
 
+/* NULL if the kernel has not made that space. */
+static inline struct ob_space *ob_space_find(struct ob_spaces *all, uint64_t space)
+{
+	if (!all || !space || space >= SPACES_MOST ||
+	    !__atomic_load_n(&all->spaces[space].is_used, __ATOMIC_ACQUIRE))
+		return NULL;
+	return &all->spaces[space];
+}
+
 static inline uint32_t *ob_space_word(char *page, uint32_t offset)
 {
 	return (uint32_t *)(page + offset);
 }
 
-/* space.c: NULL if the kernel has not made that space. */
-struct ob_space *ob_space_find(struct ob_spaces *all, uint64_t space);
+/*
+ * enter.c: makes a user thread of a space that has ended as good as new. False: its stub is gone,
+ * since it did not do as it should, or is stopped.
+ */
+bool ob_space_renew(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu);
 
 /* wait.c: locks that a caller holds with its interrupts off, or its signals blocked. */
 void ob_space_lock(uint32_t *lock);
@@ -163,6 +176,8 @@ struct ob_space_budget {
 	uint64_t end;			/* of the monotonic clock; 0: it has not begun */
 };
 
+/* wait.c: the time that all threads of a process have run. 0: it has ended. */
+uint64_t ob_space_running_time(pid_t pid);
 /* wait.c: begins at the first call. False: the budget is used up. */
 bool ob_space_budget_lasts(struct ob_space_budget *budget, pid_t pid);
 /*
@@ -251,20 +266,23 @@ struct ob_space_event;
  * than before, or unknown. One call at a time.
  */
 bool ob_frame_learn(const char *slot);
+/* The address of a frame's ucontext in the stub. */
+uint64_t ob_frame_address(uint32_t vcpu);
+/* The slot of a thread that stands still becomes that of a new one. `done`: of its last entry. */
+void ob_frame_reset(char *slot, uint32_t done);
 void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers);
 void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 		   struct ob_space_event *event);
 /*
- * Vector registers: what ob_host_space_vector() refuses; those of the thread; those of a thread
- * that has never run. `area` of `load` has VECTOR_MOST bytes.
+ * Vector registers: what ob_host_space_vector() refuses; those of the thread. `area` of `load` has
+ * VECTOR_MOST bytes.
  */
 int ob_frame_check_vector(const void *area, uint64_t size);
 void ob_frame_load_vector(char *slot, const void *area);
 void ob_frame_store_vector(const char *slot, void *area, uint64_t size);
-void ob_frame_reset_vector(char *slot);
 
-extern const char ob_stub_code[], ob_stub_code_end[], ob_stub_start[], ob_stub_handler[],
-	ob_stub_wake[], ob_stub_asleep[], ob_stub_return[]
+extern const char ob_stub_code[], ob_stub_code_end[], ob_stub_start[], ob_stub_stop[],
+	ob_stub_handler[], ob_stub_wake[], ob_stub_asleep[], ob_stub_return[]
 	__attribute__((visibility("hidden")));
 
 /* The address in a stub of a label of stub.S; `code`: where its code is. */

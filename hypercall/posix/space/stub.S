@@ -9,25 +9,28 @@
  * this. A new process or thread continues with a list of its own.
  *
  * (2) To be the handler of a thread that runs user code. The host's signal frame, on the stack in
- * the slot, holds the registers. `state` is that in the door:
+ * the slot, holds the registers. `state` is that in the door, `done` that in the slot:
  *
  *   state            meaning                                  the handler
- *   n << 1 | 1       user code of entry n may run             reports n, then waits for another
- *                                                             number with bit 0
+ *   n << 1 | 1       user code of entry n may run             reports n in `done`, then waits for
+ *                                                             another number with bit 0
  *   n << 1           the platform has seen that n is over     waits
  *
  * User code can jump to any instruction here, with any registers, and can make each system call
  * that its filter allows at that instruction (filter.c). So nothing relies on a register behind
- * `asleep`: while bit 0 is clear, a thread that has got there stays there.
+ * `asleep`: while bit 0 is clear, a thread that has got there stays there. Then it goes on with the
+ * frame that the door names, wherever its stack pointer is.
  */
 #include "stub.h"
 
 	.section .rodata.outboard_stub, "a", @progbits
 	.balign 64
 	.globl ob_stub_code, ob_stub_code_end
-	.globl ob_stub_start, ob_stub_handler, ob_stub_wake, ob_stub_asleep, ob_stub_return
+	.globl ob_stub_start, ob_stub_stop, ob_stub_handler, ob_stub_wake, ob_stub_asleep
+	.globl ob_stub_return
 	.hidden ob_stub_code, ob_stub_code_end
-	.hidden ob_stub_start, ob_stub_handler, ob_stub_wake, ob_stub_asleep, ob_stub_return
+	.hidden ob_stub_start, ob_stub_stop, ob_stub_handler, ob_stub_wake, ob_stub_asleep
+	.hidden ob_stub_return
 
 #define SYS_READ 0
 #define SYS_RT_SIGRETURN 15
@@ -99,7 +102,7 @@ special:
 	inc	%rax
 	jz	jump
 	inc	%rax
-	jz	stop
+	jz	ob_stub_stop
 	inc	%rax
 	jz	skip
 	inc	%rax
@@ -112,7 +115,7 @@ special:
 jump:
 	mov	ORDER_ARGUMENTS(%r12), %rax
 	jmp	*%rax
-stop:
+ob_stub_stop:
 	ud2
 go_to:
 	mov	ORDER_ARGUMENTS(%r12), %r12
@@ -162,8 +165,7 @@ park:
 	mov	%rax, SLOT_FS_BASE(%rbp)
 	rdgsbase %rax
 	mov	%rax, SLOT_GS_BASE(%rbp)
-	mov	DOOR_STATE(%rbx), %r12d
-	mov	%r12d, %eax
+	mov	DOOR_STATE(%rbx), %eax
 	shr	$1, %eax
 	xchg	%eax, SLOT_DONE(%rbp)
 	cmpl	$0, DOOR_HOST_SLEEPS(%rbx)
@@ -176,9 +178,9 @@ park:
 ob_stub_wake:
 1:	xor	%ecx, %ecx
 2:	mov	DOOR_STATE(%rbx), %eax
-	test	$1, %al
-	jz	3f
-	cmp	%eax, %r12d
+	shr	$1, %eax
+	jnc	3f
+	cmp	%eax, SLOT_DONE(%rbp)
 	jne	run
 3:	pause
 	inc	%ecx
@@ -190,9 +192,10 @@ sleep:
 	mov	$1, %eax
 	xchg	%eax, SLOT_SLEEPS(%rbp)
 	mov	DOOR_STATE(%rbx), %edx
-	test	$1, %dl
-	jz	4f
-	cmp	%edx, %r12d
+	mov	%edx, %eax
+	shr	$1, %eax
+	jnc	4f
+	cmp	%eax, SLOT_DONE(%rbp)
 	jne	run
 4:	lea	DOOR_STATE(%rbx), %rdi
 	xor	%esi, %esi
@@ -207,7 +210,7 @@ run:
 	wrfsbase %rax
 	mov	SLOT_GS_BASE(%rbp), %rax
 	wrgsbase %rax
-	add	$8, %rsp
+	mov	DOOR_FRAME(%rbx), %rsp
 	mov	$SYS_RT_SIGRETURN, %eax
 	syscall
 ob_stub_return:

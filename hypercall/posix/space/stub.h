@@ -45,6 +45,7 @@
 #define DOOR_CHILD 0x1c		/* thread ID of the last process that was made */
 #define DOOR_KNOWN 0x20		/* the first request is another one */
 #define DOOR_START 0x24		/* what a mapper writes to `state` of a user thread */
+#define DOOR_FRAME 0x28		/* 8 bytes: the ucontext with which a user thread goes on */
 #define DOOR_SCRATCH 0x40	/* 64 bytes that are read from descriptor 0 */
 #define DOOR_LIST 0x800		/* the first order */
 

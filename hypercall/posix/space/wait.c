@@ -53,8 +53,7 @@ void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful)
 	spinning->skips = spinning->reluctance;
 }
 
-/* The time that all threads of a process have run. 0: it has ended. */
-static uint64_t running_time(pid_t pid)
+uint64_t ob_space_running_time(pid_t pid)
 {
 	struct timespec time;
 	clockid_t clock;
@@ -66,7 +65,7 @@ static uint64_t running_time(pid_t pid)
 
 bool ob_space_budget_lasts(struct ob_space_budget *budget, pid_t pid)
 {
-	uint64_t now = ob_host_clock_monotonic(NULL), own = running_time(pid);
+	uint64_t now = ob_host_clock_monotonic(NULL), own = ob_space_running_time(pid);
 
 	if (!budget->end)
 		*budget = (struct ob_space_budget){ own + BUDGET_NSEC, now + PATIENCE_NSEC };
@@ -137,8 +136,8 @@ static bool has_sleeper(uint32_t *word)
 }
 
 /*
- * The mapper writes `state` when it starts a thread. Other user code may report the end of the
- * entry before that.
+ * The mapper writes `state` when it starts a thread. User code of another thread may report the end
+ * of the entry before that: then `state` still says that user code may run.
  */
 static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thread)
 {
@@ -156,8 +155,11 @@ bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread
 		return false;
 	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
 		return true;
-	if (!is_started(all, thread) || __atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 ||
-	    !has_sleeper(state))
+	if (!is_started(all, thread))
+		return false;
+	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1)
+		__atomic_store_n(state, thread->entry << 1, __ATOMIC_SEQ_CST);
+	if (!has_sleeper(state))
 		return false;
 	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
 	return true;
