@@ -371,7 +371,10 @@ static long move(struct ob_fs_share *share, struct ob_fs_request *request, uint6
 		unpin(met);
 		return error;
 	}
-	if (moved && moved != met)
+	/* Two names of one file: neither goes. */
+	if (moved == met)
+		unpin(moved);
+	else if (moved)
 		ob_fs_node_rename(share, moved, directory, new_name);
 	if (met && flags & RENAME_EXCHANGE)
 		ob_fs_node_rename(share, met, request->node, name);

@@ -303,14 +303,11 @@ void ob_fs_node_rename(struct ob_fs_share *share, struct ob_fs_node *node,
 		       struct ob_fs_node *directory, const char *name)
 {
 	struct ob_fs_node *before = node->parent;
-	char *copy;
+	char *copy = before ? strdup(name) : NULL;
 
-	node->is_pinned = false;
-	if (before == directory && !strcmp(node->name, name))
-		return;
-	copy = before ? strdup(name) : NULL;
 	if (!copy)
 		return;
+	node->is_pinned = false;
 	free(node->name);
 	node->name = copy;
 	node->parent = directory;
@@ -367,6 +364,12 @@ static int add(struct ob_fs_share *share, struct ob_fs_node *directory, const ch
 	return 0;
 }
 
+static bool has_name(const struct ob_fs_node *node, const struct ob_fs_node *directory,
+		     const char *name)
+{
+	return node->parent == directory && !strcmp(node->name, name);
+}
+
 /* The descriptor belongs to the node after this, or is closed. */
 static int know(struct ob_fs_share *share, struct ob_fs_node *directory, const char *name, int fd,
 		const struct stat *status, struct ob_fs_node **node)
@@ -374,10 +377,10 @@ static int know(struct ob_fs_share *share, struct ob_fs_node *directory, const c
 	int error = 0;
 
 	*node = find_file(&share->nodes, status);
-	if (*node)
-		ob_fs_node_rename(share, *node, directory, name);
-	else
+	if (!*node)
 		error = add(share, directory, name, status, node);
+	else if ((*node)->is_pinned || !has_name(*node, directory, name))
+		ob_fs_node_rename(share, *node, directory, name);
 	if (!error && (*node)->fd < 0)
 		adopt(share, *node, fd);
 	else
@@ -408,8 +411,7 @@ struct ob_fs_node *ob_fs_node_pin(struct ob_fs_share *share, struct ob_fs_node *
 	if (above < 0 || fstatat(above, name, &status, AT_SYMLINK_NOFOLLOW))
 		return NULL;
 	node = find_file(&share->nodes, &status);
-	if (!node || node->parent != directory || strcmp(node->name, name) ||
-	    ob_fs_node_fd(share, node) < 0)
+	if (!node || !has_name(node, directory, name) || ob_fs_node_fd(share, node) < 0)
 		return NULL;
 	node->is_pinned = true;
 	return node;

@@ -86,6 +86,9 @@ static long destroy(struct ob_fs_share *share, struct ob_fs_request *request)
 /* What follows the structure is not copied. */
 #define IN_PLACE 8u
 
+/* It changes attributes of the file itself. */
+#define ATTRIBUTES 16u
+
 struct row {
 	ob_fs_operation *function;
 	uint16_t size;			/* of the structure at the beginning */
@@ -97,7 +100,8 @@ static const struct row rows[] = {
 	[FUSE_LOOKUP] = { ob_fs_lookup, 0, 1, 0 },
 	[FUSE_FORGET] = { ob_fs_forget, sizeof(struct fuse_forget_in), 0, SILENT },
 	[FUSE_GETATTR] = { ob_fs_getattr, sizeof(struct fuse_getattr_in), 0, 0 },
-	[FUSE_SETATTR] = { ob_fs_setattr, sizeof(struct fuse_setattr_in), 0, CHANGES },
+	[FUSE_SETATTR] = { ob_fs_setattr, sizeof(struct fuse_setattr_in), 0,
+			   CHANGES | ATTRIBUTES },
 	[FUSE_READLINK] = { ob_fs_readlink, 0, 0, 0 },
 	[FUSE_SYMLINK] = { ob_fs_symlink, 0, 2, CHANGES },
 	[FUSE_MKNOD] = { ob_fs_mknod, sizeof(struct fuse_mknod_in), 1, CHANGES },
@@ -113,10 +117,11 @@ static const struct row rows[] = {
 	[FUSE_STATFS] = { ob_fs_statfs, 0, 0, 0 },
 	[FUSE_RELEASE] = { ob_fs_release, sizeof(struct fuse_release_in), 0, 0 },
 	[FUSE_FSYNC] = { ob_fs_fsync, sizeof(struct fuse_fsync_in), 0, 0 },
-	[FUSE_SETXATTR] = { ob_fs_setxattr, FUSE_COMPAT_SETXATTR_IN_SIZE, 1, CHANGES },
+	[FUSE_SETXATTR] = { ob_fs_setxattr, FUSE_COMPAT_SETXATTR_IN_SIZE, 1,
+			    CHANGES | ATTRIBUTES },
 	[FUSE_GETXATTR] = { ob_fs_getxattr, sizeof(struct fuse_getxattr_in), 1, 0 },
 	[FUSE_LISTXATTR] = { ob_fs_listxattr, sizeof(struct fuse_getxattr_in), 0, 0 },
-	[FUSE_REMOVEXATTR] = { ob_fs_removexattr, 0, 1, CHANGES },
+	[FUSE_REMOVEXATTR] = { ob_fs_removexattr, 0, 1, CHANGES | ATTRIBUTES },
 	[FUSE_FLUSH] = { ob_fs_flush, sizeof(struct fuse_flush_in), 0, 0 },
 	[FUSE_INIT] = { init, offsetof(struct fuse_init_in, unused), 0, NO_NODE },
 	[FUSE_OPENDIR] = { ob_fs_opendir, sizeof(struct fuse_open_in), 0, 0 },
@@ -238,6 +243,9 @@ static long carry_out(struct ob_fs_share *share, struct ob_fs_request *request,
 	}
 	if (row->flags & CHANGES && share->is_read_only)
 		return -EROFS;
+	/* The directory of a single file is not shared. */
+	if (row->flags & ATTRIBUTES && share->only && !request->node->parent)
+		return -EPERM;
 	return row->function(share, request);
 }
 

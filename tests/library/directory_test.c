@@ -374,6 +374,8 @@ static void test_one_file(void)
 	fail(ob_sys_open("/in/two", O_RDONLY, 0), ENOENT);
 	fail(ob_sys_open("/in/three", O_CREAT | O_RDWR, 0644), EPERM);
 	fail(ob_sys_unlink("/in/one"), EPERM);
+	fail(ob_sys_chmod("/in", 0777), EPERM);
+	fail(ob_sys_setxattr("/in", "user.key", "value", 5, 0), EPERM);
 	write_inside("/in/one", "longer", 6);
 	CHECK_EQUAL(open(host_path("three"), O_RDONLY), -1);
 	/* It can be mounted where the file of an image is. */
