@@ -11,6 +11,9 @@
 #define MOCK_VCPUS 64
 #define MOCK_THREADS 256
 #define MOCK_DEVICE_MAPS 16
+#define MOCK_SPACES 16
+#define MOCK_SPACE_PAGES 1024
+#define MOCK_VECTOR_BYTES 16384
 
 #define PAGE_BYTES 4096ull
 
@@ -47,6 +50,15 @@ struct mock_service {
 	bool on;
 };
 
+struct mock_space {
+	bool used;
+	uint32_t count;
+	struct mock_space_page {
+		uint64_t address, physical;
+		uint32_t protection;
+	} pages[MOCK_SPACE_PAGES];	/* that are shown */
+};
+
 /* An input of the interrupt controller. */
 struct mock_pin {
 	uint32_t interrupt;		/* 0: the pin is not open */
@@ -74,6 +86,9 @@ struct ob_host {
 	struct mock_thread *current;
 	char *thread_block;		/* of the host thread, for this kernel; NULL: none */
 	struct mock_service services[MOCK_VCPUS];
+	struct mock_space spaces[MOCK_SPACES];
+	char vectors[MOCK_VCPUS][MOCK_VECTOR_BYTES];	/* of the last entry */
+	uint64_t space_interrupts;	/* bits of vCPUs whose next entry ends at once */
 	uint32_t service_word;		/* changes when a service is requested */
 	char *disk;
 };

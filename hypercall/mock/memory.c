@@ -28,6 +28,7 @@ void ob_host_info(struct ob_host *host, struct ob_info *info)
 			[OB_REGION_CLIENT] = window,
 			[OB_REGION_STACKS] = STACKS_BYTES,
 		},
+		.space_end = host->options.program ? MOCK_SPACE_END : 0,
 	};
 }
 

@@ -6,7 +6,7 @@
  * of this platform. They switch at hypercalls only (threads.c). The platform needs memory, a clock,
  * random numbers and a place for messages. It has no signals, no components and no snapshots. Its
  * only disk is memory. A test can add a PCI device (device.c, interrupt.c), windows (mapping.c),
- * and mistakes.
+ * user code of programs (space.c), and mistakes.
  *
  * A test links this platform, and calls the functions below and the upcalls of the kernel.
  */
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <outboard/hypercall_spaces.h>
 #include <outboard/tables.h>
 
 /*
@@ -49,6 +50,22 @@ struct mock_device {
 		   uint32_t *flags);
 };
 
+/* Calls of the group spaces that may fail. */
+enum mock_space_call { MOCK_SPACE_CREATE, MOCK_SPACE_MAP, MOCK_SPACE_PROTECT };
+
+/* User code of all programs, as a script. Functions get its state. */
+struct mock_program {
+	void *state;
+	/* As ob_host_space_enter(). The registers tell how far the program is. */
+	void (*run)(void *state, uint64_t space, struct ob_space_registers *registers,
+		    struct ob_space_event *event);
+	/* Returns the error with which a call fails; 0: none. May be NULL. */
+	int (*fail)(void *state, enum mock_space_call call);
+};
+
+/* Where addresses of programs end. */
+#define MOCK_SPACE_END (1ull << 46)
+
 #define MOCK_PINS 8
 
 /* The addresses that the kernel may assign to the device's memory. */
@@ -71,6 +88,7 @@ struct mock_options {
 	bool pinned;			/* OB_HOST_RAM_IS_PINNED */
 	bool executable;		/* OB_HOST_RAM_IS_EXECUTABLE */
 	const struct mock_device *device;	/* NULL: the groups that drivers need are absent */
+	const struct mock_program *program;	/* NULL: the group spaces is absent */
 	bool no_dma;			/* the group dma is absent, even if there is a device */
 	const struct ob_dma_extent *extents;	/* NULL: those of device.c */
 	uint32_t extent_count;
@@ -105,6 +123,8 @@ struct mock_counts {
 	uint32_t threads;		/* for the kernel and by mock_client() */
 	uint64_t mapped;		/* now: bytes that windows show */
 	uint32_t most_ranges;		/* of one call of ob_host_unmap_many() */
+	uint32_t spaces;		/* now */
+	uint32_t wrong_spaces;		/* calls for a space that does not exist */
 };
 
 /*
@@ -146,6 +166,10 @@ void mock_line(struct ob_host *host, uint32_t pin, bool asserted);
 
 /* RAM by its bus address, as the device sees it. NULL: not all of this range is RAM. */
 void *mock_dma(struct ob_host *host, uint64_t bus, uint64_t size);
+
+/* Memory of user code. NULL: the space does not show the page with these rights. */
+void *mock_space_memory(struct ob_host *host, uint64_t space, uint64_t address,
+			uint32_t protection);
 
 /* RAM by its physical address. */
 void *mock_ram(struct ob_host *host, uint64_t physical);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The table of hypercalls: the required groups and the timer, and the groups of the disk, of the
- * device and of windows if a test has them.
+ * device, of windows and of programs if a test has them.
  */
 #include "internal.h"
 
@@ -25,6 +25,7 @@ GROUP(iomem, OB_HOST_IOMEM);
 GROUP(ports, OB_HOST_PORTS);
 GROUP(dma, OB_HOST_DMA);
 GROUP(pci, OB_HOST_PCI);
+GROUP(spaces, OB_HOST_SPACES);
 
 void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 {
@@ -46,6 +47,7 @@ void mock_tables_fill(const struct ob_host *host, struct ob_hypercalls *table)
 		.ports = device && device->port_read ? &host_ports : NULL,
 		.dma = device && !host->options.no_dma ? &host_dma : NULL,
 		.pci = device ? &host_pci : NULL,
+		.spaces = host->options.program ? &host_spaces : NULL,
 	};
 	if (host->options.change)
 		host->options.change(table);

@@ -75,6 +75,14 @@ def test_ext4(mock, work):
     assert "made-by-mock" in host.run("debugfs", "-R", "ls -p /", disk).stdout
 
 
+def test_spaces_that_fail(work):
+    """Programs are scripts there, and each call of the host for them fails once."""
+    include = os.path.join(capi.REPOSITORY, "hypercall", "include")
+    program = capi.compile_c(os.path.join(work, "program"), ["mock_spaces_test.c", *PLATFORM],
+                             "-I", MOCK, "-I", include)
+    assert capi.run(program, image_of(capi.LIBRARIES), timeout=120).endswith("done\n")
+
+
 @pytest.mark.parametrize("name", ["check", "load"])
 def test_the_loader_needs_no_c_library(work, name):
     """The same sources serve hosts without one: nothing but what every compiler asks for."""
