@@ -192,6 +192,21 @@ static void check_bad_pointer(void *pointer, const char *what)
 	CHECK(!close(fd));
 }
 
+/* Memory keys: the program takes its right to all memory away. A handler has it again. */
+static void check_keys(char *memory)
+{
+	unsigned int a = 7, b, c = 0, d;
+
+	__asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	if (!(c & 1 << 4))
+		return;
+	fault_number = 0;
+	if (!sigsetjmp(back, 1))
+		__asm__ volatile("wrpkru; movb (%%rbx), %%al"
+				 : : "a"(~0u), "c"(0), "d"(0), "b"(memory) : "memory");
+	CHECK(fault_number == SIGSEGV && fault_code == SEGV_PKUERR && fault_address == memory);
+}
+
 static void faults(void)
 {
 	char *memory = map(3 * PAGE, MAP_PRIVATE), *file;
@@ -226,6 +241,7 @@ static void faults(void)
 	/* They differ from a good one only in bits that page tables do not look at. */
 	check_bad_pointer(good + (1ul << 48), "memory, with bit 48 set");
 	check_bad_pointer(good + (1ul << 63), "memory, with bit 63 set");
+	check_keys(good);
 	/* A pointer into the page that may only be read. */
 	CHECK(read(open("/dev/zero", O_RDONLY), memory, 1) == -1 && errno == EFAULT);
 }
@@ -528,6 +544,57 @@ static void write_files(void)
 	}
 }
 
+static void pause_for_ever(void)
+{
+	for (;;)
+		pause();
+}
+
+#define CROWD 500
+
+/* Processes that sleep, and some that compute or write, until somebody ends them. */
+static void crowd(void)
+{
+	for (int i = 0; i < CROWD; i++) {
+		if (fork_or_die())
+			continue;
+		if (i % 50 == 0)
+			endless();
+		if (i % 25 == 1)
+			write_files();
+		pause_for_ever();
+	}
+	pause_for_ever();
+}
+
+/* A sign of life on the output, again and again. */
+static void beat(void)
+{
+	for (;;) {
+		CHECK(write(1, ".", 1) == 1);
+		usleep(1000);
+	}
+}
+
+/*
+ * Pages that nothing keeps together: touched in an order that has no neighbours, more than the host
+ * has mappings for a process. All keep what they have.
+ */
+#define SCATTERED 80000ul
+
+static void scattered(void)
+{
+	uint64_t *memory = map(SCATTERED * PAGE, MAP_PRIVATE | MAP_NORESERVE);
+	unsigned long at;
+
+	for (unsigned long i = 0; i < SCATTERED; i++) {
+		at = i * 30011 % SCATTERED;
+		memory[at * PAGE / sizeof(*memory)] = at;
+	}
+	for (unsigned long i = 0; i < SCATTERED; i++)
+		CHECK_EQUAL(memory[i * PAGE / sizeof(*memory)], i);
+}
+
 static void fail(void)
 {
 	_exit(7);
@@ -549,8 +616,9 @@ static const struct {
 	{ "copy_on_write", copy_on_write }, { "unmapping", unmapping }, { "faults", faults },
 	{ "stopping", stopping }, { "signals", signals }, { "threads", threads },
 	{ "hunger", hunger }, { "execute", execute }, { "executed", executed },
-	{ "script", script }, { "arguments", nothing }, { "endless", endless },
-	{ "write", write_files }, { "fail", fail }, { "hello", hello },
+	{ "script", script }, { "arguments", nothing }, { "nothing", nothing },
+	{ "beat", beat }, { "crowd", crowd }, { "scattered", scattered },
+	{ "endless", endless }, { "write", write_files }, { "fail", fail }, { "hello", hello },
 };
 
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@
 /* Bits of the processor's error code. */
 #define OB_TRAP_WRITE 2
 #define OB_TRAP_EXECUTE 16
+#define OB_TRAP_KEY 32
 
 /* Pages that a program gets with one fault if it writes to one new page after the other. */
 #define OB_FAULT_PAGES 8
@@ -121,6 +122,11 @@ void ob_program_fault(const struct ob_trap *trap)
 	void __user *address = (void __user *)trap->address;
 	unsigned int flags = FAULT_FLAG_DEFAULT | FAULT_FLAG_USER;
 
+	/* No page helps: the program itself has taken its right away. It has key 0 only. */
+	if (trap->error_code & OB_TRAP_KEY) {
+		force_sig_pkuerr(address, 0);
+		return;
+	}
 	if (trap->error_code & OB_TRAP_WRITE)
 		flags |= FAULT_FLAG_WRITE;
 	if (trap->error_code & OB_TRAP_EXECUTE)

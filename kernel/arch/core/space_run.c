@@ -141,10 +141,25 @@ static void ob_program_event(struct pt_regs *regs, const struct ob_space_event *
 		ob_program_trap(regs, trap);
 		break;
 	case OB_SPACE_GONE:
-		pr_warn_ratelimited("%s (process %d): the host has ended its address space\n",
+		pr_warn_ratelimited("%s (process %d) is killed: the host has ended the process "
+				    "it ran in, for want of memory or by a signal: see the "
+				    "host's log\n",
 				    current->comm, task_pid_nr(current));
 		do_group_exit(SIGKILL);
 	}
+}
+
+/* The host makes no space. */
+static void __noreturn ob_program_kill_unrun(int error)
+{
+	const bool memory = error == -ENOMEM;
+
+	pr_warn_ratelimited("%s (process %d) is killed: the host has no %s for it (error %d): "
+			    "raise its limits (%s), or run fewer programs\n",
+			    current->comm, task_pid_nr(current),
+			    memory ? "memory or descriptors" : "process", -error,
+			    memory ? "ulimit -v, -n" : "ulimit -u, pids.max");
+	do_group_exit(SIGKILL);
 }
 
 /* The calling task, which start_thread() or a copy has given registers, runs user code. */
@@ -158,12 +173,8 @@ void __noreturn ob_program_run(void)
 
 		ob_program_exit_work(regs);
 		error = ob_space_make(current->mm);
-		if (unlikely(error)) {
-			pr_warn_ratelimited("%s (process %d): the host has no address space for "
-					    "it: error %d\n", current->comm, task_pid_nr(current),
-					    -error);
-			do_group_exit(SIGKILL);
-		}
+		if (unlikely(error))
+			ob_program_kill_unrun(error);
 		ob_program_step(regs, &event);
 		ob_program_event(regs, &event);
 	}
