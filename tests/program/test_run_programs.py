@@ -16,6 +16,16 @@ from support import host, images, program, programs
 PROGRAMS = ("busybox", "cat", "ls", "head", "md5sum", "seq", "sleep", "stat", "true", "wc")
 
 
+def make_foreign(tree, name, bits, machine):
+    """A program whose ELF header says that it is one of another processor."""
+    with open(shutil.which("true"), "rb") as stream:
+        contents = bytearray(stream.read())
+    contents[4], contents[18] = bits // 32, machine
+    with open(os.path.join(tree, "bin", name), "wb") as stream:
+        stream.write(contents)
+    os.chmod(os.path.join(tree, "bin", name), 0o755)
+
+
 @pytest.fixture(scope="module", name="tree")
 def fixture_tree(tmp_path_factory):
     tree = str(tmp_path_factory.mktemp("root"))
@@ -23,6 +33,8 @@ def fixture_tree(tmp_path_factory):
     with open(os.path.join(tree, "bin", "no-program"), "w", encoding="ascii") as stream:
         stream.write("\x01\x02\x03")
     os.chmod(os.path.join(tree, "bin", "no-program"), 0o755)
+    make_foreign(tree, "aarch64", 64, 183)
+    make_foreign(tree, "i386", 32, 3)
     with open(os.path.join(tree, "bin", "lost"), "w", encoding="ascii") as stream:
         stream.write("#!/bin/nothing\n")
     os.chmod(os.path.join(tree, "bin", "lost"), 0o755)
@@ -76,6 +88,7 @@ def test_a_signal_ends_the_program(image):
 @pytest.mark.parametrize("words,code,mentions", (
     (("/bin/nothing",), 127, "no such file"), (("nothing",), 127, "no such file"),
     (("/bin/lost",), 127, "interpreter"),
+    (("/bin/aarch64",), 126, "x86-64"), (("/bin/i386",), 126, "x86-64"),
     (("/bin/no-program",), 126, "no program"), (("/text",), 126, "Permission denied"),
     (("/bin",), 126, "Permission denied")))
 def test_no_program(image, words, code, mentions):
