@@ -42,17 +42,22 @@ static void copy_in(const char *from, const char *to)
 	close(host);
 }
 
-/* Starts the program with the name of a case. Returns its process. */
-static int start(const char *name)
+/* Starts the program with these words. Returns its process. */
+static inline int start_words(const char *const *words)
 {
-	const char *const arguments[] = { INSIDE, name, NULL };
 	const char *const environment[] = { "TMPDIR=/tmp", NULL };
-	int pid = ob_spawn(INSIDE, arguments, environment);
+	int pid = ob_spawn(INSIDE, words, environment);
 
 	if (pid <= 0)
-		fprintf(stderr, "ob_spawn(%s): %s\n", name, strerror(-pid));
+		fprintf(stderr, "ob_spawn(%s): %s\n", words[1], strerror(-pid));
 	CHECK(pid > 0);
 	return pid;
+}
+
+/* Starts the program with the name of a case. Returns its process. */
+static inline int start(const char *name)
+{
+	return start_words((const char *const[]) { INSIDE, name, NULL });
 }
 
 /* Descriptors 0 to 2 of this process in the kernel. Returns the end from which its output comes. */

@@ -9,8 +9,9 @@ from support import host
 
 
 def files_of(path: str) -> list[str]:
-    """The program, its interpreter and its libraries, as paths of the host."""
-    return [path, *re.findall(r"(/\S+) \(0x", host.run("ldd", path).stdout)]
+    """The program, its interpreter and its libraries, as paths of the host. A static one has none.
+    """
+    return [path, *re.findall(r"(/\S+) \(0x", host.run("ldd", path, ok=(0, 1)).stdout)]
 
 
 def copy_in(tree: str, path: str) -> None:

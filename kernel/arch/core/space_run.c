@@ -40,7 +40,8 @@ static void ob_program_trap(struct pt_regs *regs, const struct ob_trap *trap)
 		force_sig_fault(SIGFPE, FPE_INTDIV, ip);
 		break;
 	case 1:
-		force_sig_fault(SIGTRAP, TRAP_TRACE, ip);
+		/* A step, or the instruction int1. */
+		force_sig_fault(SIGTRAP, regs->flags & OB_FLAG_STEP ? TRAP_TRACE : TRAP_BRKPT, ip);
 		break;
 	case 3:
 		force_sig(SIGTRAP);
