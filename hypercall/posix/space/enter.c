@@ -25,7 +25,7 @@
 #include "space.h"
 
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
-#define STUB_SPINS 400
+#define STUB_SPINS 1000
 
 /* Of the calling thread: the vCPU that it has run since it slept last, and 1. 0: none. */
 static __thread uint32_t has_run __attribute__((tls_model("initial-exec")));
@@ -117,6 +117,9 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 {
 	struct ob_space_budget budget = {};
 
+	/* The mapper may need this processor. */
+	if (all->can_spin)
+		ob_mapper_await(all, thread->space, thread->start);
 	while (!ob_space_await(all, ob_space_word(thread->slot, SLOT_DONE), thread->entry,
 			       ob_space_word(thread->door, DOOR_HOST_SLEEPS), spinning))
 		if (!look(all, thread, vcpu, wanted, &budget))

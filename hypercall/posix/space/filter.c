@@ -23,6 +23,7 @@
  *   prctl                     PR_SET_PDEATHSIG, PR_SET_NAME
  *   kill                      SIGKILL, one process (zygote.c: it must be a stub)
  *   tgkill                    STUB_SIGNAL
+ *   sched_setaffinity         the caller
  *   calls on its own memory   any
  *   and descriptors
  */
@@ -40,13 +41,14 @@
 #include "orders.h"
 #include "space.h"
 
-#define INSTRUCTIONS_MOST 64
+#define INSTRUCTIONS_MOST 72
 
 struct page_filter {
 	struct sock_fprog program;
 	struct sock_filter instructions[INSTRUCTIONS_MOST];
 };
-_Static_assert(DOOR_DATA + 0x40 + sizeof(struct page_filter) <= LIST_DONE, "data fit");
+_Static_assert(DOOR_DATA + 0x40 + sizeof(struct page_filter) <= LIST_CHILD - PROCESSORS_MOST / 8,
+	       "data fit");
 
 #define NUMBER offsetof(struct seccomp_data, nr)
 #define ARCHITECTURE offsetof(struct seccomp_data, arch)
@@ -149,6 +151,7 @@ void ob_filter_zygote(char *page, uint64_t address)
 	allow_with(&b, SYS_clone, 0, STUB_CLONE, THREAD_CLONE);
 	allow_with(&b, SYS_prctl, 0, PR_SET_PDEATHSIG, PR_SET_NAME);
 	allow_with(&b, SYS_tgkill, 2, STUB_SIGNAL, STUB_SIGNAL);
+	allow_with(&b, SYS_sched_setaffinity, 0, 0, 0);
 	compare(&b, SYS_kill, 1, 0);
 	trap(&b);
 	load(&b, ARGUMENT(0));
@@ -170,6 +173,7 @@ void ob_filter_mapper(char *page, uint64_t address)
 	begin(&b, filter);
 	allow_calls(&b, plain_calls, sizeof(plain_calls) / sizeof(plain_calls[0]));
 	allow_with(&b, SYS_clone, 0, THREAD_CLONE, THREAD_CLONE);
+	allow_with(&b, SYS_sched_setaffinity, 0, 0, 0);
 	trap(&b);
 	end(&b, filter, address);
 }

@@ -11,6 +11,9 @@
  * If the host refuses a mapping, it has no room for more of them (max_map_count). Then the mapper
  * drops everything that is shown: user code faults again, and what it needs is shown again.
  *
+ * On a host with several processors the mapper follows the vCPU's thread that waits for it from one
+ * to the other (move_near()).
+ *
  * User threads are made here, too, since they share the mapper's memory. The host ends all threads
  * of a process that a signal ends: stub and mapper live and die together.
  */
@@ -23,6 +26,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "orders.h"
 #include "space.h"
@@ -45,6 +50,10 @@ struct host_stack {
 #define DATA_ACTION DOOR_DATA
 #define DATA_NAME (DATA_ACTION + sizeof(struct host_action))
 #define DATA_FILTER (DATA_NAME + 16)
+/* Masks of processors: of new user threads, and of the mapper. */
+#define DATA_ALL_PROCESSORS (LIST_CHILD - PROCESSORS_MOST / 8)
+#define DATA_PROCESSORS (LIST_DONE - PROCESSORS_MOST / 8)
+_Static_assert(LIST_DROP + 2 * ORDER_BYTES <= DATA_PROCESSORS, "the mask fits");
 
 /* In the door of a user thread. */
 #define DATA_MASK DOOR_DATA
@@ -93,11 +102,39 @@ static bool is_ready(struct ob_spaces *all, struct ob_space *space)
 	       await(all, space, ob_space_word(door, DOOR_DONE), space->request);
 }
 
+/* The host may refuse this. */
+static void add_move(struct ob_spaces *all, struct ob_space *space, uint32_t mask)
+{
+	uint32_t next = space->end + ORDER_BYTES;
+
+	space->end = ob_order(door_of(all, space), space->end, next, SYS_sched_setaffinity, 0,
+			      PROCESSORS_MOST / 8, MAPPER_DOOR + mask, 0);
+}
+
+/*
+ * Moves the mapper to the processor of this thread, which sleeps while the mapper works. A wake-up
+ * of another processor takes several times as long as the work.
+ */
+static void move_near(struct ob_spaces *all, struct ob_space *space)
+{
+	char *door = door_of(all, space), *mask = door + DATA_PROCESSORS;
+	const int here = sched_getcpu();
+
+	if (!all->can_spin || here == space->processor || here < 0 ||
+	    (uint32_t)here >= PROCESSORS_MOST)
+		return;
+	space->processor = here;
+	memset(mask, 0, PROCESSORS_MOST / 8);
+	mask[here / 8] = (char)(1 << here % 8);
+	add_move(all, space, DATA_PROCESSORS);
+}
+
 /* Has the list carried out, and then what is at `next`, also if the host refuses a mapping. */
 static void submit(struct ob_spaces *all, struct ob_space *space, uint32_t next)
 {
 	char *door = door_of(all, space);
 
+	move_near(all, space);
 	ob_order_special(door, space->end, ORDER_GO, next);
 	ob_order_special(door, LIST_DROP + ORDER_BYTES, ORDER_GO, next);
 	space->end = DOOR_LIST;
@@ -114,6 +151,16 @@ bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space)
 		return true;
 	submit(all, space, LIST_DONE);
 	return is_ready(all, space);
+}
+
+void ob_mapper_await(struct ob_spaces *all, struct ob_space *space, uint32_t request)
+{
+	uint32_t *word = ob_space_word(door_of(all, space), DOOR_DONE);
+	const uint32_t done = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	const struct timespec time = { 0, (long)LOOK_NSEC };
+
+	if ((int32_t)(done - request) < 0)
+		syscall(SYS_futex, word, FUTEX_WAIT, done, &time, NULL, 0);
 }
 
 bool ob_mapper_is_idle(const struct ob_space *space)
@@ -147,12 +194,23 @@ static uint64_t most(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Makes room for one more order, and that which ends the list. */
+/* Makes room for one more order, and those that submit() adds. */
 static bool has_room(struct ob_spaces *all, struct ob_space *space)
 {
-	if (space->end + 2 * ORDER_BYTES > DOOR_BYTES)
+	if (space->end + 3 * ORDER_BYTES > DOOR_BYTES)
 		return ob_mapper_flush(all, space);
 	return is_ready(all, space);
+}
+
+/* A mapping replaces what is there: the order before need not unmap just this. */
+static void forget_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t address,
+			 uint64_t size)
+{
+	struct ob_order *last = ob_order_at(door_of(all, space), space->end - ORDER_BYTES);
+
+	if (space->end != DOOR_LIST && last->number == SYS_munmap &&
+	    last->arguments[0] == address && last->arguments[1] == size)
+		space->end -= ORDER_BYTES;
 }
 
 /* The order before, if it maps what is just before this in the space and in the file. */
@@ -176,13 +234,15 @@ void ob_mapper_map(struct ob_spaces *all, struct ob_space *space, uint64_t addre
 {
 	struct ob_order *last = neighbour(all, space, address, protection, descriptor, offset);
 
-	if (last)
+	if (last) {
 		last->arguments[1] += size;
-	else if (has_room(all, space))
+	} else if (has_room(all, space)) {
+		forget_unmap(all, space, address, size);
 		space->end = ob_order_map(door_of(all, space), space->end, LIST_DROP, address,
 					  size, protection, MAP_POPULATE, descriptor, offset);
-	else
+	} else {
 		return;
+	}
 	space->shown = space->shown_end ? least(space->shown, address) : address;
 	space->shown_end = most(space->shown_end, address + size);
 	ob_runs_add(space, address, address + size, protection);
@@ -264,11 +324,14 @@ static void add_thread_orders(struct ob_spaces *all, struct ob_space *space, uin
 {
 	const uint64_t code = THREAD_CODE(vcpu);
 	char *door = door_of(all, space);
-	uint32_t next = space->end;
+	uint32_t next;
 
 	ob_order_special(door, LIST_CHILD, ORDER_JUMP, ob_stub_address(code, ob_stub_start));
-	next = ob_order_map(door, next, LIST_FAILED, code, PAGE, PROT_READ | PROT_EXEC, 0, FD_CODE,
-			    0);
+	/* The new thread would be tied to the mapper's processor. */
+	add_move(all, space, DATA_ALL_PROCESSORS);
+	space->processor = -1;
+	next = ob_order_map(door, space->end, LIST_FAILED, code, PAGE, PROT_READ | PROT_EXEC, 0,
+			    FD_CODE, 0);
 	next = ob_order_map(door, next, LIST_FAILED, THREAD_DOOR(vcpu), PAGE, PROT_READ, 0,
 			    FD_CONTROL, ob_space_offset(space->index, THREAD_DOOR(vcpu)));
 	next = ob_order_map(door, next, LIST_FAILED, THREAD_SLOT(vcpu), SLOT_BYTES,
@@ -325,6 +388,7 @@ static void prepare_door(struct ob_spaces *all, struct ob_space *space)
 	ob_orders_tails(door, MAPPER_DOOR, ob_space_offset(space->index, MAPPER_DOOR));
 	memcpy(door + DATA_ACTION, &action, sizeof(action));
 	strcpy(door + DATA_NAME, "outboard-space");
+	memcpy(door + DATA_ALL_PROCESSORS, all->processors, sizeof(all->processors));
 	ob_order(door, LIST_DROP, LIST_EXIT, SYS_munmap, 0, SPACE_END, 0, 0);
 	ob_filter_mapper(door + DATA_FILTER, MAPPER_DOOR + DATA_FILTER);
 	next = ob_order(door, next, LIST_FAILED, SYS_munmap, ZYGOTE_CODE, PAGE + DOOR_BYTES, 0, 0);
@@ -341,6 +405,7 @@ static void prepare_door(struct ob_spaces *all, struct ob_space *space)
 	space->end = DOOR_LIST;
 	space->shown = space->shown_end = 0;
 	space->hidden = space->hidden_end = 0;
+	space->processor = -1;
 	ob_runs_clear(space);
 	__atomic_store_n(ob_space_word(door, DOOR_REQUEST), 1, __ATOMIC_SEQ_CST);
 }

@@ -16,6 +16,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../raw.h"
 #include "../regions.h"
@@ -45,6 +47,7 @@ static int start(struct ob_host *host, int huge, struct ob_spaces **started)
 	if (all == MAP_FAILED)
 		return -ENOMEM;
 	all->can_spin = ob_platform_processors() > 1;
+	syscall(SYS_sched_getaffinity, 0, sizeof(all->processors), all->processors);
 	error = ob_zygote_start(host, huge, all);
 	if (error) {
 		free_all(all);

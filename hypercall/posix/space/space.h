@@ -93,6 +93,7 @@ struct ob_space {
 	uint32_t index;
 	uint32_t request;	/* number of the mapper's last one */
 	uint32_t end;		/* of the mapper's list, an offset in its door */
+	int processor;		/* the mapper runs on this one; -1: on any */
 	/* Outside of this range, nothing is shown, nor will be when the list is carried out. */
 	uint64_t shown, shown_end;
 	uint64_t hidden, hidden_end;	/* what the list unmaps is inside of this range */
@@ -116,6 +117,9 @@ struct ob_space_vcpu {
 	struct ob_spinning spinning;		/* of the vCPU's thread */
 };
 
+/* The mapper of a stub is moved only among the first ones. */
+#define PROCESSORS_MOST 1024u
+
 /* The state of one kernel's spaces. Memory that is never touched is never there. */
 struct ob_spaces {
 	char *control;		/* the control file, mapped */
@@ -124,6 +128,7 @@ struct ob_spaces {
 	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
 	bool can_spin;
 	struct ob_spinning spinning;	/* of the thread that makes a space */
+	char processors[PROCESSORS_MOST / 8];	/* of the thread that made the zygote */
 	uint32_t lock;		/* of the zygote's commands; atomic */
 	struct ob_space_vcpu vcpus[VCPUS_MOST];
 	struct ob_space spaces[SPACES_MOST];
@@ -232,6 +237,8 @@ bool ob_mapper_protect(struct ob_spaces *all, struct ob_space *space, uint64_t a
 		       uint64_t size, int protection);
 /* Has the stub carry out the list now. False: the stub is gone. */
 bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space);
+/* Sleeps while the mapper carries out the request. May return early. */
+void ob_mapper_await(struct ob_spaces *all, struct ob_space *space, uint32_t request);
 /* Whether the list is empty. */
 bool ob_mapper_is_idle(const struct ob_space *space);
 /* Has the stub carry out the list soon, and then write the word `state` of a user thread. */
