@@ -19,6 +19,8 @@ extern struct ob_space ob_local_space;
 /* space_map.c */
 int ob_space_make(struct mm_struct *mm);
 void ob_space_show(struct mm_struct *mm, unsigned long address, pte_t *p, unsigned int count);
+void ob_space_show_begin(unsigned long address);
+void ob_space_show_end(struct mm_struct *mm);
 void ob_space_hide(struct mm_struct *mm, unsigned long start, unsigned long end);
 
 #endif

@@ -3,6 +3,7 @@
  * Page faults in the memory of programs: of their own code, and of the kernel's accesses for them
  * (space_access.c). Linux sets the entries; update_mmu_cache_range() shows them (space_map.c).
  */
+#include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/oom.h>
 #include <linux/sched.h>
@@ -17,8 +18,15 @@
 #define OB_TRAP_EXECUTE 16
 #define OB_TRAP_KEY 32
 
-/* Pages that a program gets with one fault if it writes to one new page after the other. */
-#define OB_FAULT_PAGES 8
+/* The most pages that a program gets with one fault. */
+#define OB_NEW_PAGES_MOST 16
+
+/* Waits for nothing, and leaves the reserves alone. */
+#define OB_GFP_BLOCK \
+	((GFP_HIGHUSER_MOVABLE | __GFP_NOMEMALLOC | __GFP_NOWARN) & ~__GFP_DIRECT_RECLAIM)
+
+/* The page is not there, or the mm is locked no more. */
+#define OB_FAULT_ENDED (VM_FAULT_ERROR | VM_FAULT_RETRY | VM_FAULT_COMPLETED)
 
 /* Whether the mapping can have such a page, and allows the access. A space shows only RAM. */
 static enum ob_fault_outcome ob_area_outcome(const struct vm_area_struct *vma, unsigned int flags)
@@ -35,22 +43,83 @@ static enum ob_fault_outcome ob_area_outcome(const struct vm_area_struct *vma, u
 }
 
 /*
- * The program has written to the page at `address`, and with its fault before to the one that ends
- * there: it gets the next ones, too, of memory that nobody has touched. The mm is locked.
+ * How many pages the program gets at `address`. It writes to one page after the other if its fault
+ * before has brought those that end there. Then it gets twice as many as before, of memory that
+ * nobody has touched. They are in one table of pages. The mm is locked.
  */
-static void ob_space_fault_ahead(struct vm_area_struct *vma, unsigned long address)
+static unsigned int ob_new_pages(struct vm_area_struct *vma, unsigned long address)
 {
-	unsigned long end = min(address + OB_FAULT_PAGES * PAGE_SIZE, vma->vm_end);
-	bool in_sequence = current->thread.shown_end == address;
+	struct thread_struct *thread = &current->thread;
+	unsigned long end = min(vma->vm_end, ALIGN(address + 1, PMD_SIZE));
+	unsigned int most = 1, count = 0;
 
-	address += PAGE_SIZE;
-	while (in_sequence && address < end && vma_is_anonymous(vma) &&
-	       ob_user_is_untouched(vma->vm_mm, address)) {
-		if (handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL) & VM_FAULT_ERROR)
-			break;
-		address += PAGE_SIZE;
+	if (thread->shown_end == address && vma_is_anonymous(vma))
+		most = min3(2 * thread->new_pages, OB_NEW_PAGES_MOST, (end - address) / PAGE_SIZE);
+	while (most > 1 && count < most &&
+	       ob_user_is_untouched(vma->vm_mm, address + count * PAGE_SIZE))
+		count++;
+	count = max(count, 1);
+	thread->shown_end = address + count * PAGE_SIZE;
+	thread->new_pages = count;
+	return count;
+}
+
+/* Neighbours in RAM, so that they need one mapping of the host. If there are none, single pages. */
+static void ob_block_begin(unsigned int count)
+{
+	unsigned int order = get_order(count * PAGE_SIZE);
+	struct page *block;
+
+	if (count < 2)
+		return;
+	block = alloc_pages(OB_GFP_BLOCK, order);
+	if (!block)
+		return;
+	split_page(block, order);
+	current->thread.block = block;
+	current->thread.block_pages = 1 << order;
+}
+
+static void ob_block_end(void)
+{
+	struct thread_struct *thread = &current->thread;
+
+	for (; thread->block_pages; thread->block_pages--)
+		__free_page(thread->block++);
+}
+
+/* How Linux allocates a page of anonymous memory. */
+struct folio *ob_alloc_zeroed_folio(struct vm_area_struct *vma, unsigned long address)
+{
+	struct thread_struct *thread = &current->thread;
+	struct folio *folio;
+
+	if (thread->block_pages) {
+		thread->block_pages--;
+		folio = page_folio(thread->block++);
+	} else {
+		folio = vma_alloc_folio(GFP_HIGHUSER_MOVABLE, 0, vma, address, false);
 	}
-	current->thread.shown_end = address;
+	if (folio)
+		clear_user_highpage(folio_page(folio, 0), address);
+	return folio;
+}
+
+/* Brings the page, and further ones. The mm is locked. */
+static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long address,
+				 unsigned int flags)
+{
+	unsigned int count = flags & FAULT_FLAG_WRITE ? ob_new_pages(vma, address & PAGE_MASK) : 1;
+	vm_fault_t outcome, further = 0;
+
+	ob_block_begin(count);
+	outcome = handle_mm_fault(vma, address, flags, NULL);
+	while (--count && !((outcome | further) & OB_FAULT_ENDED)) {
+		address += PAGE_SIZE;
+		further = handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL);
+	}
+	ob_block_end();
+	return outcome;
 }
 
 static enum ob_fault_outcome ob_fault_outcome(vm_fault_t outcome)
@@ -70,9 +139,8 @@ static bool ob_fault_gave_up(vm_fault_t outcome, unsigned int flags)
 		(flags & FAULT_FLAG_USER && signal_pending(current)));
 }
 
-/* `flags`: FAULT_FLAG_... May sleep. */
-enum ob_fault_outcome ob_space_fault(struct mm_struct *mm, unsigned long address,
-				     unsigned int flags)
+static enum ob_fault_outcome ob_handle_fault(struct mm_struct *mm, unsigned long address,
+					     unsigned int flags)
 {
 	enum ob_fault_outcome refused;
 	struct vm_area_struct *vma;
@@ -87,33 +155,30 @@ enum ob_fault_outcome ob_space_fault(struct mm_struct *mm, unsigned long address
 			mmap_read_unlock(mm);
 			return refused;
 		}
-		outcome = handle_mm_fault(vma, address, flags, NULL);
+		outcome = ob_bring_pages(vma, address, flags);
 		if (ob_fault_gave_up(outcome, flags))
 			return OB_FAULT_SIGNAL;
 		if (outcome & VM_FAULT_COMPLETED)
 			return OB_FAULT_DONE;
 		flags |= FAULT_FLAG_TRIED;
 	} while (outcome & VM_FAULT_RETRY);
-	if (!(outcome & VM_FAULT_ERROR) && flags & FAULT_FLAG_WRITE)
-		ob_space_fault_ahead(vma, address & PAGE_MASK);
 	mmap_read_unlock(mm);
 	return ob_fault_outcome(outcome);
 }
 
-/* The space may not show the page: the fault did not change the entry, or the host had no room. */
-static void ob_space_refill(struct mm_struct *mm, unsigned long address)
+/*
+ * `flags`: FAULT_FLAG_... May sleep. The space shows the page in the end, also if the fault did not
+ * change the entry: the host may have had no room for it.
+ */
+enum ob_fault_outcome ob_space_fault(struct mm_struct *mm, unsigned long address,
+				     unsigned int flags)
 {
-	unsigned long flags;
-	spinlock_t *lock;
-	pte_t *p;
+	enum ob_fault_outcome outcome;
 
-	local_irq_save(flags);
-	p = ob_user_entry_lock(mm, address, &lock);
-	if (p) {
-		ob_space_show(mm, address, p, 1);
-		pte_unmap_unlock(p, lock);
-	}
-	local_irq_restore(flags);
+	ob_space_show_begin(address & PAGE_MASK);
+	outcome = ob_handle_fault(mm, address, flags);
+	ob_space_show_end(mm);
+	return outcome;
 }
 
 /* A page fault of the calling program's own code. */
@@ -134,8 +199,6 @@ void ob_program_fault(const struct ob_trap *trap)
 	switch (trap->address < ob_layout.space_end ?
 		ob_space_fault(current->mm, trap->address, flags) : OB_FAULT_NO_AREA) {
 	case OB_FAULT_DONE:
-		ob_space_refill(current->mm, trap->address & PAGE_MASK);
-		break;
 	case OB_FAULT_SIGNAL:
 		break;
 	case OB_FAULT_NO_AREA:

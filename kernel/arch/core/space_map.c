@@ -72,6 +72,48 @@ static int ob_space_show_once(u64 space, unsigned long address, pte_t *p, unsign
 	return error ?: ob_space_run_map(&run);
 }
 
+/*
+ * The calling task handles a fault at this page of its mm. Linux may set entries one by one, at
+ * neighbouring pages in the same table: they are shown together.
+ */
+void ob_space_show_begin(unsigned long address)
+{
+	struct thread_struct *thread = &current->thread;
+
+	thread->show = address;
+	thread->show_end = address + PAGE_SIZE;
+	thread->shows_later = true;
+}
+
+void ob_space_show_end(struct mm_struct *mm)
+{
+	struct thread_struct *thread = &current->thread;
+	unsigned long flags;
+	spinlock_t *lock;
+	pte_t *p;
+
+	thread->shows_later = false;
+	local_irq_save(flags);
+	p = ob_user_entry_lock(mm, thread->show, &lock);
+	if (p) {
+		ob_space_show(mm, thread->show, p, (thread->show_end - thread->show) / PAGE_SIZE);
+		pte_unmap_unlock(p, lock);
+	}
+	local_irq_restore(flags);
+}
+
+/* Whether the pages are in the table of those that are shown after the fault. */
+static bool ob_space_show_later(unsigned long start, unsigned long end)
+{
+	struct thread_struct *thread = &current->thread;
+
+	if (!thread->shows_later || (start ^ thread->show) & PMD_MASK)
+		return false;
+	thread->show = min(thread->show, start);
+	thread->show_end = max(thread->show_end, end);
+	return true;
+}
+
 /* Shows pages as their entries are. The caller holds the lock of their table. */
 void ob_space_show(struct mm_struct *mm, unsigned long address, pte_t *p, unsigned int count)
 {
@@ -79,6 +121,8 @@ void ob_space_show(struct mm_struct *mm, unsigned long address, pte_t *p, unsign
 	unsigned long flags;
 
 	if (!READ_ONCE(space->number) || address >= ob_layout.space_end)
+		return;
+	if (mm == current->mm && ob_space_show_later(address, address + count * PAGE_SIZE))
 		return;
 	flags = ob_lock_raw(&space->lock);
 	if (space->number && ob_space_show_once(space->number, address, p, count)) {

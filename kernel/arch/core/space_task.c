@@ -38,6 +38,7 @@ void flush_thread(void)
 	ob_vectors_reset();
 	current->thread.trap = (struct ob_trap) {};
 	current->thread.shown = current->thread.shown_end = 0;
+	current->thread.new_pages = 1;
 }
 
 void start_thread(struct pt_regs *regs, unsigned long ip, unsigned long sp)

@@ -40,6 +40,10 @@ extern struct ob_layout ob_layout;
 #define clear_user_page(page, vaddr, pg) clear_page(page)
 #define copy_user_page(to, from, vaddr, pg) copy_page(to, from)
 
+struct vm_area_struct;
+struct folio *ob_alloc_zeroed_folio(struct vm_area_struct *vma, unsigned long address);
+#define vma_alloc_zeroed_movable_folio(vma, address) ob_alloc_zeroed_folio(vma, address)
+
 /* The data of a program are not executable, unless it asks for that. */
 #define VM_DATA_DEFAULT_FLAGS VM_DATA_FLAGS_TSK_EXEC
 

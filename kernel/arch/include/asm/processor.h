@@ -45,6 +45,11 @@ struct thread_struct {
 	void *vectors;			/* a program's vector registers: core/space_vector.c */
 	struct ob_vcpu *vectors_on;	/* the vCPU that has them, too; NULL: none */
 	struct ob_trap trap;		/* a program's last one */
+	bool shows_later;		/* its fault is under way: core/space_map.c */
+	unsigned long show, show_end;	/* what its space shows after the fault */
+	struct page *block;		/* free pages for its fault: core/space_fault.c */
+	unsigned int block_pages;
+	unsigned int new_pages;		/* that its last fault has made */
 	struct pt_regs regs;		/* of a program */
 };
 
