@@ -9,6 +9,8 @@ use libc::{c_char, c_int, c_long, c_void, iovec, size_t};
 pub const OB_LOG_DEFAULT: c_int = -1;
 pub const OB_DISK_READ_ONLY: u32 = 1;
 pub const OB_DISK_NO_LOCK: u32 = 2;
+pub const OB_DIR_READ_ONLY: u32 = 1;
+pub const OB_DIR_KEEP_OWNERS: u32 = 2;
 
 /// Room for the name of a disk, its final NUL included.
 pub const DISK_NAME_SIZE: usize = 32;
@@ -79,6 +81,15 @@ pub struct ob_disk_config {
 }
 
 #[repr(C)]
+pub struct ob_dir_config {
+    pub size: size_t,
+    pub path: *const c_char,
+    pub tag: *const c_char,
+    pub flags: u32,
+    pub cache: u32,
+}
+
+#[repr(C)]
 pub struct ob_component_info {
     pub size: size_t,
     pub name: *const c_char,
@@ -122,6 +133,9 @@ extern "C" {
         name: *mut c_char,
     ) -> c_int;
     pub fn ob_disk_remove_on(instance: *mut ob_instance, disk: c_int) -> c_int;
+    pub fn ob_dir_add_on(instance: *mut ob_instance, config: *const ob_dir_config) -> c_int;
+    pub fn ob_dir_remove_on(instance: *mut ob_instance, dir: c_int) -> c_int;
+    pub fn ob_dir_error() -> *const c_char;
     pub fn ob_component_load_on(
         instance: *mut ob_instance,
         name: *const c_char,

@@ -5,11 +5,11 @@
 //! the handle, which is given back with the last of them. So a file of a kernel that has halted can
 //! never be taken for one of a kernel that was booted later: its calls fail with a [`KernelError`].
 
-use crate::kernel::{check, text, Callbacks, Config, DiskConfig};
+use crate::kernel::{check, text, Callbacks, Config, DirectoryConfig, DiskConfig};
 use crate::kernel_error::KernelError;
 use crate::storage::{drop_context, into_context, Storage, OPERATIONS};
 use crate::{explained, ffi};
-use libc::{c_int, c_long};
+use libc::{c_char, c_int, c_long};
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -315,6 +315,37 @@ impl Instance {
         self.named(result).map_err(with_reason).map(drop)
     }
 
+    /// Shows a directory of the host to the kernel, which mounts it as type virtiofs by this tag.
+    /// Returns its number. The error has the library's reason.
+    pub fn add_directory(
+        &self,
+        path: &Path,
+        tag: &CStr,
+        config: DirectoryConfig,
+    ) -> io::Result<i32> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let raw = ffi::ob_dir_config {
+            size: std::mem::size_of::<ffi::ob_dir_config>(),
+            path: path.as_ptr(),
+            tag: tag.as_ptr(),
+            flags: config.flags(),
+            cache: config.cache as u32,
+        };
+        // SAFETY: the handle is good; `raw` and its strings live until the call returns.
+        let result = unsafe { ffi::ob_dir_add_on(self.raw(), &raw) };
+        self.named(result).map_err(|error| {
+            // SAFETY: the function has no arguments.
+            with_reason_of(error, unsafe { ffi::ob_dir_error() })
+        })
+    }
+
+    /// Removes a directory. `EBUSY` while it is mounted.
+    pub fn remove_directory(&self, number: i32) -> io::Result<()> {
+        // SAFETY: the handle is good.
+        let result = unsafe { ffi::ob_dir_remove_on(self.raw(), number) };
+        self.named(result).map(drop)
+    }
+
     /// Removes a disk. `EBUSY` while it is mounted or open.
     pub fn remove_disk(&self, disk: i32) -> io::Result<()> {
         // SAFETY: the handle is good.
@@ -325,9 +356,15 @@ impl Instance {
 
 /// The reason of this thread's last failed call about the network. An error with a name keeps it.
 pub(crate) fn with_reason(error: io::Error) -> io::Error {
+    // SAFETY: the function has no arguments.
+    with_reason_of(error, unsafe { ffi::ob_net_error() })
+}
+
+/// `reason`: as the library returns it.
+fn with_reason_of(error: io::Error, reason: *const c_char) -> io::Error {
     // SAFETY: the library returns a NUL-terminated string that this thread's next such call
     // changes.
-    let reason = unsafe { CStr::from_ptr(ffi::ob_net_error()) };
+    let reason = unsafe { CStr::from_ptr(reason) };
     if reason.is_empty() || error.raw_os_error().is_none() {
         return error;
     }

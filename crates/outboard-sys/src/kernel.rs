@@ -192,6 +192,45 @@ impl DiskConfig {
     }
 }
 
+/// How the kernel caches files of a directory of the host: numbers of `OB_DIR_CACHE_*`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DirectoryCache {
+    /// What the kernel knows of a file holds for a second.
+    #[default]
+    Auto = 0,
+    /// The kernel asks before each use.
+    None = 1,
+    /// Nobody else changes the files.
+    Always = 2,
+}
+
+/// How a directory of the host is added.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirectoryConfig {
+    /// Nothing below it changes.
+    pub read_only: bool,
+    /// Owners are kept in attributes, also if the process is root.
+    pub keeps_owners: bool,
+    /// How the kernel caches.
+    pub cache: DirectoryCache,
+}
+
+impl DirectoryConfig {
+    pub(crate) fn flags(self) -> u32 {
+        let read_only = if self.read_only {
+            ffi::OB_DIR_READ_ONLY
+        } else {
+            0
+        };
+        let keeps_owners = if self.keeps_owners {
+            ffi::OB_DIR_KEEP_OWNERS
+        } else {
+            0
+        };
+        read_only | keeps_owners
+    }
+}
+
 /// The library's version, as in "0.1.0".
 pub fn version() -> String {
     // SAFETY: the library returns a string in static storage.

@@ -6,12 +6,16 @@
 //! | / | the volume, read only, under a layer in the kernel's memory that takes all changes |
 //! | /proc, /sys, /dev/pts | the kernel |
 //! | /dev, /tmp, /run, /dev/shm | memory |
+//! | wherever they are bound | directories of the host ([`ProgramRoot::bind`]) |
 
+use crate::host_directory;
 use crate::kernel_files::make_directory;
-use crate::{Mount, Tree};
+use crate::{HostDirectory, Mount, Tree};
 use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CStr, CString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::thread;
 
 /// Devices that every system has: name, mode, major and minor number (Linux:
@@ -101,15 +105,29 @@ impl ProgramRoot {
         Ok(())
     }
 
-    /// Adds what a running system has. By a thread that cannot leave the root: the volume may have
-    /// symbolic links in the place of directories.
+    /// Adds what a running system has.
     fn furnish(&self) -> io::Result<()> {
+        self.in_root(furnish_here)
+    }
+
+    /// Mounts a directory of the host at a path of the root, whose directories are made if they are
+    /// not there. A regular file is mounted at a file.
+    pub fn bind(&self, directory: &HostDirectory, path: &Path) -> io::Result<()> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        self.in_root(|system| {
+            bind_here(system, directory, &path).map_err(|error| named(error, &path))
+        })
+    }
+
+    /// Works on a thread that cannot leave the root: the volume may have symbolic links in the
+    /// place of directories.
+    fn in_root(&self, work: impl FnOnce(&System) -> io::Result<()> + Send) -> io::Result<()> {
         let gone = |_| Err(io::Error::other("the thread that mounts has ended"));
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 self.system.set_thread_apart()?;
                 self.system.enter_root(self.tree().root())?;
-                furnish_here(&self.system)
+                work(&self.system)
             });
             thread.join().unwrap_or_else(gone)
         })
@@ -155,6 +173,62 @@ fn furnish_here(system: &System) -> io::Result<()> {
             .map_err(|error| named(error, path))?;
     }
     Ok(())
+}
+
+/// Makes a directory and those above it, unless they are there.
+fn make_directories(system: &System, path: &CStr) -> io::Result<()> {
+    let here = Fd::working_directory(system);
+    let bytes = path.to_bytes();
+    let ends = (1..bytes.len()).filter(|&end| bytes[end] == b'/');
+    for end in ends.chain([bytes.len()]) {
+        match here.make_directory_at(&CString::new(&bytes[..end])?, 0o755) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn bind_here(system: &System, directory: &HostDirectory, path: &CStr) -> io::Result<()> {
+    match directory.file_name() {
+        Some(name) => bind_file(system, directory, name, path),
+        None => {
+            make_directories(system, path)?;
+            mount_host(system, directory, path)
+        }
+    }
+}
+
+fn mount_host(system: &System, directory: &HostDirectory, path: &CStr) -> io::Result<()> {
+    let flags = if directory.is_read_only() {
+        libc::MS_RDONLY
+    } else {
+        0
+    };
+    let kind = CString::new(host_directory::KIND)?;
+    system.mount(directory.tag(), path, &kind, flags, c"")
+}
+
+/// The directory of the file is mounted aside for a moment.
+fn bind_file(
+    system: &System,
+    directory: &HostDirectory,
+    name: &CStr,
+    path: &CStr,
+) -> io::Result<()> {
+    let here = Fd::working_directory(system);
+    let aside = c"/run/.outboard-bind";
+    if let Some(end) = path.to_bytes().iter().rposition(|&byte| byte == b'/') {
+        make_directories(system, &CString::new(&path.to_bytes()[..end])?)?;
+    }
+    here.open_at(path, libc::O_CREAT | libc::O_RDONLY, 0o644)?;
+    make_directory(&here, aside)?;
+    mount_host(system, directory, aside)?;
+    let file = CString::new([aside.to_bytes(), b"/", name.to_bytes()].concat())?;
+    let bound = system.mount(&file, path, c"", libc::MS_BIND, c"");
+    system.unmount(aside, libc::MNT_DETACH)?;
+    here.unlink_at(aside, libc::AT_REMOVEDIR)?;
+    bound
 }
 
 fn no_overlay(error: io::Error) -> io::Error {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Programs of a volume as processes of its kernel: the host's busybox with its libraries.
 
-use outboard::{DiskOptions, Kernel, Mount, MountOptions};
+use outboard::{DiskOptions, HostDirectoryOptions, Kernel, Mount, MountOptions};
 use outboard_test_images::Work;
 use std::error::Error;
 use std::fs;
@@ -86,4 +86,48 @@ fn programs_run() -> TestResult {
     drop(root);
     mount.unmount()?;
     Ok(kernel.halt()?)
+}
+
+#[test]
+fn directories_of_the_host_are_bound() -> TestResult {
+    let work = Work::new();
+    let shared = work.path("shared");
+    fs::create_dir(&shared)?;
+    fs::write(shared.join("in"), "from the host")?;
+    fs::write(work.path("one file"), "alone")?;
+    let kernel = Kernel::builder().vcpus(2).memory(256 << 20).boot()?;
+    let options = HostDirectoryOptions::read_write();
+    let directory = kernel.add_directory(&shared, options)?;
+    let frozen = kernel.add_directory(&shared, HostDirectoryOptions::read_only())?;
+    let file = kernel.add_directory(&work.path("one file"), options)?;
+    assert_eq!(directory.mount()?.read_to_string("in")?, "from the host");
+
+    let mount = volume(&kernel, &work)?;
+    let root = mount.program_root()?;
+    root.bind(&directory, "/srv/data".as_ref())?;
+    root.bind(&frozen, "/srv/frozen".as_ref())?;
+    root.bind(&file, "/etc/made/file".as_ref())?;
+    let script = "cat() { /usr/bin/busybox cat \"$@\"; }; \
+                  ls() { /usr/bin/busybox ls \"$@\"; }; \
+                  cd /srv; cat data/in > data/out; echo more >> /etc/made/file; \
+                  echo no > frozen/in && exit 9; cat frozen/out /etc/made/file; ls -A /run";
+    let (mut output, end) = kernel.pipe()?;
+    let mut shell = kernel.command("/usr/bin/busybox");
+    shell.name("sh").argument("-c").argument(script);
+    let program = shell.root(root.tree())?.output(end).spawn()?;
+    let mut text = String::new();
+    output.read_to_string(&mut text)?;
+    assert_eq!(text, "from the hostalonemore\n");
+    assert!(program.wait()?.success());
+    assert_eq!(fs::read_to_string(shared.join("out"))?, "from the host");
+    assert_eq!(fs::read_to_string(work.path("one file"))?, "alonemore\n");
+
+    let nowhere = kernel.add_directory("/nowhere/at/all".as_ref(), options);
+    let error = nowhere.expect_err("there is no such directory");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(
+        error.to_string(),
+        "/nowhere/at/all: No such file or directory"
+    );
+    Ok(())
 }

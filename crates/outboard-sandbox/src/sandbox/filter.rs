@@ -137,6 +137,8 @@ const FILES: &[i64] = &[
     libc::SYS_linkat,
     libc::SYS_symlinkat,
     libc::SYS_truncate,
+    // Of a directory that the kernel mounts.
+    libc::SYS_syncfs,
     libc::SYS_chmod,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
