@@ -49,9 +49,10 @@ def fixture_image(tree, tmp_path_factory):
     return images.make_ext4_of(path, tree)
 
 
-def run(image, *words, given=b"", **options):
+def run(image, *words, given=b"", binds=(), **options):
     """Runs a program of the image to its end."""
-    done = subprocess.run(program.command("run", image, "--", *words), input=given,
+    shown = [word for bind in binds for word in ("--bind", bind)]
+    done = subprocess.run(program.command("run", *shown, image, "--", *words), input=given,
                           capture_output=True, timeout=120, check=False, **options)
     done.stderr = done.stderr.decode()
     return done
@@ -185,3 +186,32 @@ def test_types_that_are_only_read(tree, work, kind):
     else:
         host.run("mkfs.erofs", "--quiet", path, tree)
     assert script(path, "echo new > /new; cat /new /text").stdout == b"new\nof the image\n"
+
+
+def test_directories_of_the_host(image, work):
+    """In the sandbox; a directory that is not named stays out of reach."""
+    for name in ("shared", "frozen", "other"):
+        os.mkdir(f"{work}/{name}")
+        with open(f"{work}/{name}/text", "w", encoding="ascii") as stream:
+            stream.write(f"{name}\n")
+    os.symlink(f"{work}/other/text", f"{work}/shared/link")
+    done = script(image, "cat /srv/text /etc/one /made/too/text; cat /srv/link; "
+                  "echo new > /srv/new; mkdir -p /srv/a/b; chown 5:6 /srv/a; echo x > /made/too/x",
+                  binds=(f"{work}/shared:/srv", f"{work}/frozen:/made/too:ro",
+                         f"{work}/other/text:/etc/one:ro"))
+    assert done.stdout == b"shared\nother\nfrozen\n"
+    assert "/srv/link: No such file" in done.stderr
+    assert "/made/too/x: Read-only file system" in done.stderr
+    with open(f"{work}/shared/new", encoding="ascii") as stream:
+        assert stream.read() == "new\n"
+    assert os.listdir(f"{work}/frozen") == ["text"]
+
+
+@pytest.mark.parametrize("bind,code,mentions", (
+    ("/nowhere/at/all:/srv", 125, "/nowhere/at/all: No such file or directory"),
+    ("/dev/null:/srv", 125, "/dev/null: it is neither a directory nor a regular file"),
+    ("/srv", 2, "use HOST:/PATH"),
+))
+def test_no_directory_of_the_host(image, bind, code, mentions):
+    done = run(image, "true", binds=(bind,))
+    assert done.returncode == code and mentions in done.stderr

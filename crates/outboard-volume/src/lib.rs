@@ -27,6 +27,8 @@ pub mod export;
 #[doc(hidden)]
 pub mod held;
 #[doc(hidden)]
+pub mod host_bind;
+#[doc(hidden)]
 pub mod host_mounts;
 #[doc(hidden)]
 pub mod image;

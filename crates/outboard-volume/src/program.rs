@@ -9,6 +9,7 @@
 //! | the caller | waits, and passes on signals that ask this process to end |
 
 use crate::address::ImageName;
+use crate::host_bind::HostBind;
 use crate::session::Session;
 use crate::stream_output::StreamOutput;
 use outboard::{
@@ -40,6 +41,8 @@ pub struct ProgramCommand {
     pub arguments: Vec<OsString>,
     /// Name and value of variables, the later one if there are two of a name.
     pub environment: Vec<(OsString, OsString)>,
+    /// Directories of the host that the program sees.
+    pub binds: Vec<HostBind>,
 }
 
 impl Session {
@@ -55,6 +58,12 @@ impl Session {
         let root = mount.program_root().map_err(|error| {
             Error::failed(format!("{}: no root for programs", name.shown()), &error)
         })?;
+        let shown: Result<Vec<_>> = command
+            .binds
+            .iter()
+            .map(|bind| bind.show(mount.kernel(), &root))
+            .collect();
+        let _shown = shown?;
         run_in(mount, &root, command, &interrupt)
     }
 }

@@ -3,6 +3,7 @@
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
 mod access;
+mod bind_option;
 mod cat;
 mod chattr;
 mod chmod;

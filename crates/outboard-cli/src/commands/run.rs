@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run`.
 
+use super::bind_option::parse_bind;
 use crate::exit_code::{set_failure_code, CommandStatus};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
+use outboard_volume::host_bind::HostBind;
 use outboard_volume::program::{usual_environment, ProgramCommand};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
@@ -29,12 +32,18 @@ const NOT_FOUND: u8 = 127;
                   command failed; 126: the program cannot be run; 127: there is none.",
     after_help = "Examples:\
                   \n  outboard run debian.img -- cat /etc/debian_version\
-                  \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'"
+                  \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'\
+                  \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv"
 )]
 pub struct RunArgs {
     /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
     #[arg(value_name = "IMAGE")]
     pub image: OsString,
+    /// Show a directory or a file of the host to programs at PATH; :ro: for reading only; may be
+    /// repeated
+    #[arg(long, value_name = "HOST:/PATH[:ro]",
+          value_parser = OsStringValueParser::new().try_map(parse_bind))]
+    pub bind: Vec<HostBind>,
     /// The program, a path in the image or a name, and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -42,10 +51,14 @@ pub struct RunArgs {
 
 impl RunArgs {
     pub fn host_access(&self) -> HostAccess {
-        HostAccess {
+        let mut access = HostAccess {
             runs_programs: true,
             ..uses_image(&ImageName::find(&self.image), false)
-        }
+        };
+        self.bind
+            .iter()
+            .for_each(|bind| bind.add_access(&mut access));
+        access
     }
 }
 
@@ -55,6 +68,7 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
         program: program.clone(),
         arguments: arguments.to_vec(),
         environment: usual_environment(),
+        binds: options.bind.clone(),
     };
     let ended = session.run_program(&ImageName::find(&options.image), &command);
     ended

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""System calls of programs on a directory of the host, `outboard run --bind`, compared with those
+of the host on the same file system.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+from support import host, images, program, programs
+
+pytestmark = [pytest.mark.long, pytest.mark.needs_root]
+PYTHON = os.path.realpath(sys.executable)
+CASES = os.path.join(program.REPOSITORY, "tests", "support", "posix_cases.py")
+
+
+@pytest.fixture(scope="module", name="image")
+def fixture_image(tmp_path_factory):
+    """Python without its library."""
+    tree = str(tmp_path_factory.mktemp("root"))
+    programs.make_root(tree, PYTHON)
+    shutil.copy(CASES, f"{tree}/cases.py")
+    return images.make_ext4_of(os.path.join(str(tmp_path_factory.mktemp("image")), "root.img"),
+                               tree)
+
+
+@pytest.mark.timeout(3600)
+def test_like_the_host(work, image):
+    """About 4,000 cases. Outside of the sandbox, which refuses devices."""
+    for name in ("theirs", "ours"):
+        os.mkdir(f"{work}/{name}")
+        os.chmod(f"{work}/{name}", 0o755)
+    theirs = json.loads(host.run(sys.executable, CASES, f"{work}/theirs", timeout=1500).stdout)
+    library = sysconfig.get_path("stdlib")
+    done = subprocess.run(
+        program.command("run", "--no-sandbox", "--bind", f"{work}/ours:/cases", "--bind",
+                        f"{library}:{library}:ro", image, "--", PYTHON, "/cases.py", "/cases"),
+        capture_output=True, text=True, timeout=3000, check=False)
+    assert not done.returncode, done.stderr
+    ours = json.loads(done.stdout)
+    different = {name: (theirs[name], ours[name]) for name in theirs if theirs[name] != ours[name]}
+    first = dict(list(different.items())[:3])
+    assert len(theirs) > 3000
+    assert not different, (f"{len(different)} cases differ; the host's and ours: "
+                           f"{sorted(different)[:40]}, as in {json.dumps(first, indent=1)}")
