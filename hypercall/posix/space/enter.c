@@ -174,13 +174,14 @@ bool ob_space_renew(struct ob_spaces *all, struct ob_space_thread *thread, uint3
 		return false;
 	ob_frame_reset(thread->slot, thread->entry);
 	ob_frame_write(thread->slot, vcpu, &registers);
+	/* The thread of that vCPU may wait for it to stand still meanwhile. */
+	__atomic_store_n(&thread->is_entered, true, __ATOMIC_SEQ_CST);
 	ob_space_lock(&thread->space->lock);
 	start_thread(all, thread, vcpu);
 	ob_space_unlock(&thread->space->lock);
-	if (!await_end(all, thread, vcpu, &wanted, &all->spinning))
-		return false;
-	thread->is_clean = true;
-	return true;
+	thread->is_clean = await_end(all, thread, vcpu, &wanted, &all->spinning);
+	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
+	return thread->is_clean;
 }
 
 static bool is_canonical(uint64_t address)

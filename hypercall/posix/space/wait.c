@@ -150,6 +150,9 @@ static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thre
 bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread)
 {
 	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
+	/* Before `is_entered`: a later entry is not this one's. */
+	const uint32_t entry = __atomic_load_n(&thread->entry, __ATOMIC_SEQ_CST);
+	uint32_t running = entry << 1 | 1;
 
 	if (__atomic_load_n(&thread->is_entered, __ATOMIC_SEQ_CST))
 		return false;
@@ -157,9 +160,9 @@ bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread
 		return true;
 	if (!is_started(all, thread))
 		return false;
-	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1)
-		__atomic_store_n(state, thread->entry << 1, __ATOMIC_SEQ_CST);
-	if (!has_sleeper(state))
+	__atomic_compare_exchange_n(state, &running, entry << 1, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 || !has_sleeper(state))
 		return false;
 	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
 	return true;
