@@ -52,6 +52,7 @@ pub fn words(hint: &Hint) -> Option<String> {
         }
         Hint::PermittedInterface => "add --no-sandbox, or use --net user or --net host",
         Hint::NoSandbox => ", or use --no-sandbox",
+        Hint::MoreMemory => "; --memory gives it more",
         Hint::Timeout => " (--timeout sets how long to wait)",
         Hint::Exclude => ": --exclude",
         Hint::EmptyOwner => "--owner needs a name or number",

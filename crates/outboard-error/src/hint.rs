@@ -82,6 +82,8 @@ pub enum Hint {
     PermittedInterface,
     /// Use no sandbox.
     NoSandbox,
+    /// The setting of how much memory the kernel may use.
+    MoreMemory,
     /// The setting of how long to wait for a server.
     Timeout,
     /// Leave the file out.
@@ -185,6 +187,7 @@ impl Hint {
             | Self::MoreInodes
             | Self::OverwriteInOrder
             | Self::NoSandbox
+            | Self::MoreMemory
             | Self::Timeout
             | Self::Exclude
             | Self::Replace

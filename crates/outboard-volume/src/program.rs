@@ -8,10 +8,13 @@
 //! | of the output, of the error | the program's to this process's, until all programs have ended |
 //! | the caller | waits, and passes on signals that ask this process to end |
 
+mod ends;
+
 use crate::address::ImageName;
 use crate::host_bind::HostBind;
 use crate::session::Session;
 use crate::stream_output::StreamOutput;
+use ends::ProgramEnds;
 use outboard::{
     errno, explained, signals, Cancel, Fd, File, Kernel, Mount, ProgramRoot, RunningProgram,
 };
@@ -54,6 +57,7 @@ impl Session {
     ) -> Result<ExitStatus> {
         let index = self.mount(name, false)?;
         let interrupt = self.catch_interrupts();
+        let ends = ProgramEnds::new(self.log().0);
         let mount = self.mounted(index);
         let root = mount.program_root().map_err(|error| {
             Error::failed(format!("{}: no root for programs", name.shown()), &error)
@@ -64,7 +68,7 @@ impl Session {
             .map(|bind| bind.show(mount.kernel(), &root))
             .collect();
         let _shown = shown?;
-        run_in(mount, &root, command, &interrupt)
+        run_in(mount, &root, command, &interrupt, ends)
     }
 }
 
@@ -73,6 +77,7 @@ fn run_in(
     root: &ProgramRoot,
     command: &ProgramCommand,
     interrupt: &Interrupt,
+    mut ends: ProgramEnds,
 ) -> Result<ExitStatus> {
     let kernel = mount.kernel();
     let streams = |error| Error::failed("cannot make the program's streams", &error);
@@ -84,12 +89,13 @@ fn run_in(
     let given_up = Cancel::new();
     let unasked = Interrupt::by(given_up.clone());
     let outputs = [copy_out(output, 1, &unasked), copy_out(error, 2, &unasked)];
-    let status = wait(child, interrupt, &given_up);
+    let status = wait(child, interrupt, &given_up, &mut ends);
     // Processes that the program has left behind have the pipes open.
     let _ = kernel.system().send_signal(-1, libc::SIGKILL);
     for output in outputs {
         finish(output.map_err(streams)?)?;
     }
+    ends.report();
     status
 }
 
@@ -215,7 +221,12 @@ fn finish(output: JoinHandle<io::Result<()>>) -> Result<()> {
 
 /// Waits for the program's end, and passes signals on meanwhile. SIGINT may come again and again;
 /// one that ends this process comes once. Then outputs that nobody reads are given up.
-fn wait(child: RunningProgram, interrupt: &Interrupt, outputs: &Cancel) -> Result<ExitStatus> {
+fn wait(
+    child: RunningProgram,
+    interrupt: &Interrupt,
+    outputs: &Cancel,
+    ends: &mut ProgramEnds,
+) -> Result<ExitStatus> {
     let failed = |error| Error::failed("cannot wait for the program", &error);
     let number = child.number();
     let system = child.system().clone();
@@ -225,6 +236,7 @@ fn wait(child: RunningProgram, interrupt: &Interrupt, outputs: &Cancel) -> Resul
     started.map_err(failed)?;
     let mut is_ending = false;
     loop {
+        ends.report();
         match end.recv_timeout(PATIENCE) {
             Ok(status) => {
                 if is_ending {

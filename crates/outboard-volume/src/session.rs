@@ -44,7 +44,7 @@ pub use apart::{apart, apart_without, start_apart};
 pub use devices::WantedDevice;
 pub use ending::{in_session, with_session};
 pub use host_part::ProcessState;
-pub(crate) use machine::messages_since;
+pub(crate) use machine::{messages_since, without_time};
 pub(crate) use mounted::unsynced;
 pub use mounted::Style;
 pub use whole::{Session, TreeId};

@@ -92,6 +92,12 @@ impl LogRing {
 
     /// The lines added since `position` that are still kept, of `level` or more important.
     pub fn since(&self, position: usize, level: Level) -> Vec<String> {
+        let lines = self.numbered_since(position, level);
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// The same, each with its position.
+    pub fn numbered_since(&self, position: usize, level: Level) -> Vec<(usize, String)> {
         let mut lines: Vec<(usize, String)> = self
             .slots
             .iter()
@@ -104,7 +110,7 @@ impl LogRing {
             })
             .collect();
         lines.sort();
-        lines.into_iter().map(|(_, line)| line).collect()
+        lines
     }
 }
 

@@ -259,6 +259,22 @@ static bool ob_wait_for_writing(void)
 
 bool __real_out_of_memory(struct oom_control *control);
 
+/* In the place of a victim: one that was killed before is not gone yet. */
+#define OB_VICTIM_ENDS ((void *)-1UL)
+
+/* Linux's line says which program it has killed. This one follows, and says why. */
+static void ob_limit_report(void)
+{
+	u64 size = (u64)(max_pfn << PAGE_SHIFT) - OB_PHYS_OFFSET;
+
+	if (size < ob_machine.memory)
+		pr_err("Out of memory: the host gives no more than %llu MB of the kernel's %llu "
+		       "MB\n", size >> 20, ob_machine.memory >> 20);
+	else
+		pr_err("Out of memory: the kernel has used its %llu MB\n",
+		       ob_machine.memory >> 20);
+}
+
 /*
  * Linux kills the program that has most memory. It panics if there is none, except for a user's
  * request, which has the order -1: the last program may end meanwhile.
@@ -272,7 +288,11 @@ static bool ob_kill_for_memory(const struct oom_control *control)
 		.order = -1,
 	};
 
-	return __real_out_of_memory(&request);
+	bool again = __real_out_of_memory(&request);
+
+	if (request.chosen && request.chosen != OB_VICTIM_ENDS)
+		ob_limit_report();
+	return again;
 }
 
 /*

@@ -234,8 +234,11 @@ bool ob_programs_exist(void)
 	return exist;
 }
 
-/* Kills all programs. Returns how many of their tasks have not ended. */
-unsigned int ob_programs_kill(void)
+/*
+ * Kills all programs. Returns how many of their tasks have not ended. `shown`: the signal that
+ * wait(2) reports, as after a reboot in a namespace of processes. None can be waited for meanwhile.
+ */
+unsigned int ob_programs_kill(int shown)
 {
 	struct task_struct *process, *task;
 	unsigned int remain = 0;
@@ -246,6 +249,8 @@ unsigned int ob_programs_kill(void)
 			continue;
 		remain++;
 		send_sig(SIGKILL, task, 1);
+		if (READ_ONCE(task->signal->group_exit_code) == SIGKILL)
+			WRITE_ONCE(task->signal->group_exit_code, shown);
 	}
 	read_unlock(&tasklist_lock);
 	return remain;
@@ -257,7 +262,7 @@ unsigned int ob_programs_end(void)
 	struct ob_patience patience = ob_patience_begin(OB_PATIENCE);
 	unsigned int remain;
 
-	while ((remain = ob_programs_kill()) && !ob_patience_is_over(&patience))
+	while ((remain = ob_programs_kill(SIGKILL)) && !ob_patience_is_over(&patience))
 		schedule_timeout_uninterruptible(1);
 	return remain;
 }

@@ -19,7 +19,7 @@ struct ob_program_call {
 long ob_program_start(void *call);
 int ob_program_thread(struct thread_struct *thread, const struct kernel_clone_args *args);
 bool ob_programs_exist(void);
-unsigned int ob_programs_kill(void);
+unsigned int ob_programs_kill(int shown);
 unsigned int ob_programs_end(void);
 #else
 static inline long ob_program_start(void *call)

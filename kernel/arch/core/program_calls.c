@@ -11,6 +11,7 @@
 #include <linux/printk.h>
 #include <linux/reboot.h>
 #include <linux/sched.h>
+#include <linux/signal.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
@@ -44,8 +45,17 @@ static bool ob_reboot_is_meant(int magic, int magic2)
 
 /*
  * The kernel goes on, since the host's program decides when it halts: only programs end. In a
- * namespace of processes Linux's own call does just that.
+ * namespace of processes Linux's own call does just that. Their parent sees the same signals as
+ * that of such a namespace.
  */
+static long ob_programs_stop(const char *wish, int shown)
+{
+	pr_warn("%s (process %d) wants %s: all programs end\n", current->comm,
+		task_pid_nr(current), wish);
+	ob_programs_kill(shown);
+	return 0;
+}
+
 static long ob_program_reboot(int magic, int magic2, unsigned int command, void __user *argument)
 {
 	if (task_active_pid_ns(current) != &init_pid_ns)
@@ -60,12 +70,10 @@ static long ob_program_reboot(int magic, int magic2, unsigned int command, void 
 		return 0;
 	case LINUX_REBOOT_CMD_HALT:
 	case LINUX_REBOOT_CMD_POWER_OFF:
+		return ob_programs_stop("a power-off", SIGINT);
 	case LINUX_REBOOT_CMD_RESTART:
 	case LINUX_REBOOT_CMD_RESTART2:
-		pr_notice("%s (process %d) ends all programs\n", current->comm,
-			  task_pid_nr(current));
-		ob_programs_kill();
-		return 0;
+		return ob_programs_stop("a restart", SIGHUP);
 	}
 	return -EINVAL;
 }

@@ -235,7 +235,7 @@ pub(crate) fn messages_since(log: &LogRing, position: usize) -> Vec<String> {
 }
 
 /// A line of the kernel's log without its time stamp.
-fn without_time(line: &str) -> &str {
+pub(crate) fn without_time(line: &str) -> &str {
     match line
         .strip_prefix('[')
         .and_then(|rest| rest.split_once("] "))
