@@ -152,6 +152,14 @@ int ob_host_space_vector(struct ob_host *host, uint32_t vcpu, void *area, uint64
 	return 0;
 }
 
+/* User code is none of this machine: it can call no function. */
+int ob_host_space_clock(struct ob_host *host, uint64_t *address)
+{
+	(void)host;
+	(void)address;
+	return -ENOSYS;
+}
+
 /* The only host thread is not in user code now. */
 void ob_host_space_interrupt(struct ob_host *host, uint32_t vcpu)
 {

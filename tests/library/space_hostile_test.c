@@ -329,6 +329,9 @@ static void test_reach(void)
 	uint64_t space = new_space(BYTES("\x48\x8b\x03" SYSCALL)), pages = 0, seen = 0;
 
 	for (uint64_t at = SPACE_END; at < ADDRESS_END; at += PAGE, pages++) {
+		/* The host's code for clocks, and its data, which every process has. */
+		if (at >= CLOCK_AREA && at < CLOCK_AREA + CLOCK_PAGES * PAGE)
+			continue;
 		registers = (struct ob_space_registers){ .ip = CODE, .bx = at };
 		seen += enter(space) == OB_SPACE_SYSCALL;
 	}

@@ -11,7 +11,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "space_bed.h"
@@ -103,6 +105,39 @@ static void test_faults(void)
 	CHECK_EQUAL(enter(space), OB_SPACE_TRAP);
 	CHECK_EQUAL(event.address, DATA + 8);
 	CHECK_EQUAL(event.error_code, 4 | 1 | 16);
+}
+
+/* Calls a function; int3 */
+static const char call_code[] = "\xff\xd0\xcc";
+
+/* The host's code reads the clock, or makes the call of which the interface speaks. */
+static void test_clock(void)
+{
+	uint64_t space = new_space(call_code, sizeof(call_code) - 1), before, after, got, function;
+	const int64_t *time = (const int64_t *)ram(DATA_PAGE);
+	int error = ob_host_space_clock(mock_host, &function);
+
+	/* A host without CONFIG_CHECKPOINT_RESTORE. */
+	if (error) {
+		CHECK_EQUAL(error, -ENOSYS);
+		return;
+	}
+	CHECK(function >= SPACE_END);
+	before = ob_host_clock_monotonic(mock_host);
+	registers = (struct ob_space_registers){
+		.ip = CODE, .ax = function, .di = CLOCK_MONOTONIC, .si = DATA,
+		.sp = DATA + PAGE - 64,
+	};
+	if (enter(space) == OB_SPACE_SYSCALL) {
+		CHECK(registers.ip > SPACE_END);
+		CHECK_EQUAL(registers.ax, SYS_clock_gettime);
+		return;
+	}
+	CHECK_EQUAL(event.vector, 3);
+	CHECK_EQUAL(registers.ax, 0);
+	after = ob_host_clock_monotonic(mock_host);
+	got = (uint64_t)time[0] * 1000000000 + (uint64_t)time[1];
+	CHECK(before <= got && got <= after);
 }
 
 static void test_bad_registers(void)
@@ -596,7 +631,7 @@ static const struct platform_test tests[] = {
 	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(protect),
 	TEST(bad_mappings), TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt),
 	TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes), TEST(zygote_dies),
-	TEST(process_dies), TEST(fork), TEST(many_spaces),
+	TEST(process_dies), TEST(fork), TEST(many_spaces), TEST(clock),
 	{ NULL, NULL },
 };
 

@@ -62,6 +62,20 @@ void ob_host_space_unmap(struct ob_host *host, uint64_t space, uint64_t address,
 int ob_host_space_protect(struct ob_host *host, uint64_t space, uint64_t address, uint64_t size,
 			  uint32_t protection);
 
+/*
+ * Optional: stores the address of a function that each space has, above its end. User code gets the
+ * time by it without a system call:
+ *
+ *   int function(int clock, struct { int64_t seconds, nanoseconds; } *time);
+ *
+ * `clock` is CLOCK_MONOTONIC or CLOCK_REALTIME_COARSE, and the time is that of
+ * ob_host_clock_monotonic() or ob_host_clock_realtime_coarse(). The function uses the stack and the
+ * calling convention of C. In the place of an answer it may make the system call clock_gettime with
+ * its own arguments: the kernel answers with the host's clock, if ip is above the end of the space.
+ * -ENOSYS: there is none. The kernel asks once, before the first create, and as for that.
+ */
+int ob_host_space_clock(struct ob_host *host, uint64_t *address);
+
 /* The registers of user code, as x86-64 names them. */
 struct ob_space_registers {
 	uint64_t ax, bx, cx, dx, si, di, bp, sp;

@@ -191,7 +191,8 @@
 	member(group, space_protect)	\
 	member(group, space_enter)	\
 	member(group, space_vector)	\
-	member(group, space_interrupt)
+	member(group, space_interrupt)	\
+	member(group, space_clock)
 
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\

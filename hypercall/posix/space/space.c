@@ -136,11 +136,18 @@ static struct ob_space *find_free(struct ob_spaces *all)
 	return empty;
 }
 
+static int start_if_none(struct ob_host *host, struct ob_spaces **all)
+{
+	int huge = host->ram.huge_from ? host->ram.huge_fd : -1;
+
+	*all = host->spaces;
+	return *all ? 0 : start(host, huge, all);
+}
+
 static int create(struct ob_host *host, uint64_t *number)
 {
-	struct ob_spaces *all = host->spaces;
-	int huge = host->ram.huge_from ? host->ram.huge_fd : -1;
-	int error = all ? 0 : start(host, huge, &all);
+	struct ob_spaces *all;
+	int error = start_if_none(host, &all);
 	struct ob_space *space;
 
 	if (error)
@@ -166,6 +173,20 @@ int ob_host_space_create(struct ob_host *host, uint64_t *space)
 	error = create(host, space);
 	unlock_create(&before);
 	return error;
+}
+
+int ob_host_space_clock(struct ob_host *host, uint64_t *address)
+{
+	struct ob_spaces *all;
+	sigset_t before;
+	int error;
+
+	lock_create(&before);
+	error = start_if_none(host, &all);
+	if (!error)
+		*address = all->clock;
+	unlock_create(&before);
+	return error || *address ? error : -ENOSYS;
 }
 
 /* The space is locked: no thread enters before what is noted is carried out. */

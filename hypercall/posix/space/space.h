@@ -47,10 +47,15 @@
 #define THREAD_SLOT(vcpu) (THREAD_CODE(vcpu) + 2 * PAGE)
 #define SLOT_BYTES (THREAD_BYTES - 2 * PAGE)
 
+/* The host's own code that reads its clocks, and the pages from which that reads: clock.c. */
+#define CLOCK_AREA (SPACE_END + 0x300000)
+#define CLOCK_PAGES 64
+
 #define AREA_BYTES (4ull << 20)
 #define SPACES_MOST 4096u	/* with that of the zygote */
 #define VCPUS_MOST 64u
-_Static_assert(THREAD_CODE(VCPUS_MOST) <= SPACE_END + AREA_BYTES - PAGE, "threads fit");
+_Static_assert(THREAD_CODE(VCPUS_MOST) <= CLOCK_AREA, "threads fit");
+_Static_assert(CLOCK_AREA + CLOCK_PAGES * PAGE <= SPACE_END + AREA_BYTES - PAGE, "clocks fit");
 
 /* Descriptors of the zygote and the mappers. */
 enum { FD_CHANNEL, FD_CONTROL, FD_CODE, FD_RAM, FD_HUGE };
@@ -125,6 +130,7 @@ struct ob_spaces {
 	char *control;		/* the control file, mapped */
 	int channel;		/* to the zygote; -1: the zygote has ended */
 	pid_t zygote;
+	uint64_t clock;		/* address of the host's clock_gettime() in a stub; 0: none */
 	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
 	bool can_spin;
 	struct ob_spinning spinning;	/* of the thread that makes a space */
@@ -207,6 +213,8 @@ void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
  * with huge pages that RAM has or may take; -1: none.
  */
 int ob_zygote_start(struct ob_host *host, int huge, struct ob_spaces *all);
+/* clock.c: where clock_gettime() is in the code that the host gives to processes. 0: nowhere. */
+uint64_t ob_clock_offset(void);
 /* Ends it with all stubs, and waits for their end. Calls that are under way find them gone. */
 void ob_zygote_end(struct ob_spaces *all);
 /* Frees what belongs to it. There are no such calls any more. */

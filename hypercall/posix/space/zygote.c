@@ -25,6 +25,7 @@
  *   LIST_GATE + ORDER_BYTES  the orders of the request                     under `lock`
  */
 #define _GNU_SOURCE
+#include <elf.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
@@ -208,19 +209,68 @@ static uint32_t scope_signals(struct ob_spaces *all, char *door, uint32_t next)
 	return ob_order(door, next, behind, SYS_close_range, rules_fd, rules_fd, 0, 0);
 }
 
+/* The zygote drops the memory that it has got as a program. */
+static bool drop_memory(struct ob_spaces *all)
+{
+	const uint64_t above = ZYGOTE_DOOR + DOOR_BYTES;
+	char *door = door_of(all);
+	uint32_t next = LIST_REQUEST;
+
+	next = ob_order(door, next, LIST_FAILED, SYS_munmap, 0, ZYGOTE_CODE, 0, 0);
+	next = ob_order(door, next, LIST_FAILED, SYS_munmap, above, ADDRESS_END - above, 0, 0);
+	return request(all, next);
+}
+
+/* Of arch_prctl(2), where the host has CONFIG_CHECKPOINT_RESTORE. */
+#define ARCH_MAP_VDSO_64 0x2003
+
+/* Copies the start of a page of the zygote. False: there is nothing to read. */
+static bool peek(struct ob_spaces *all, uint64_t address, uint32_t *value)
+{
+	char *door = door_of(all);
+
+	ob_order(door, LIST_REQUEST, LIST_FAILED, SYS_pwrite64, FD_CONTROL, address,
+		 sizeof(*value), ob_space_offset(0, ZYGOTE_DOOR + DOOR_SCRATCH));
+	if (!request(all, LIST_REQUEST + ORDER_BYTES))
+		return false;
+	*value = *ob_space_word(door, DOOR_SCRATCH);
+	return true;
+}
+
+/*
+ * Maps the host's code for clocks and the pages from which that reads, for all stubs. The code is
+ * behind them, and begins as an ELF file does.
+ */
+static uint64_t map_clock(struct ob_spaces *all)
+{
+	const uint64_t offset = ob_clock_offset();
+	char *door = door_of(all);
+	uint32_t first, magic;
+
+	memcpy(&magic, ELFMAG, SELFMAG);
+	ob_order(door, LIST_REQUEST, LIST_FAILED, SYS_arch_prctl, ARCH_MAP_VDSO_64, CLOCK_AREA, 0,
+		 0);
+	if (!offset || !request(all, LIST_REQUEST + ORDER_BYTES))
+		return 0;
+	for (uint64_t i = 0; i < CLOCK_PAGES; i++)
+		if (peek(all, CLOCK_AREA + i * PAGE, &first) && first == magic)
+			return CLOCK_AREA + i * PAGE + offset;
+	return 0;
+}
+
 /* The zygote drops what is left of its life as a program, and all rights that it does not need. */
 static bool settle(struct ob_spaces *all)
 {
-	const uint64_t above = ZYGOTE_DOOR + DOOR_BYTES;
 	/* As the host has it: handler, flags, restorer, mask. */
 	const uint64_t by_default[4] = { 0 };
 	char *door = door_of(all);
 	uint32_t next = LIST_REQUEST;
 
+	if (!drop_memory(all))
+		return false;
+	all->clock = map_clock(all);
 	memcpy(door + DATA_ACTION, by_default, sizeof(by_default));
 	ob_filter_zygote(door + DATA_FILTER, ZYGOTE_DOOR + DATA_FILTER);
-	next = ob_order(door, next, LIST_FAILED, SYS_munmap, 0, ZYGOTE_CODE, 0, 0);
-	next = ob_order(door, next, LIST_FAILED, SYS_munmap, above, ADDRESS_END - above, 0, 0);
 	next = ob_order(door, next, LIST_FAILED, SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0);
 	/* It waits for stubs, so it must not ignore this. */
 	next = ob_order(door, next, LIST_FAILED, SYS_rt_sigaction, SIGCHLD,

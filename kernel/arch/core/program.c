@@ -28,6 +28,7 @@
 #include "program.h"
 #include "space_task.h"
 #include "space_vector.h"
+#include "vdso.h"
 
 /* Bytes of all arguments and environment strings of one program. */
 #define OB_STRINGS_BYTES (2UL << 20)
@@ -214,6 +215,7 @@ long ob_program_start(void *call)
 		return -ENOMEM;
 	refcount_set(&start->users, 1);
 	ob_vectors_setup();
+	ob_vdso_setup();
 	/* It may use all vCPUs. */
 	ob_vcpus_start_now();
 	result = ob_start_fill(start, call) ?: ob_program_begin(start);

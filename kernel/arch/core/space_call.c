@@ -12,9 +12,11 @@
 #include <linux/rseq.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <asm/host.h>
 #include <asm/syscall.h>
 #include <asm/unistd.h>
 #include "space_call.h"
+#include "vdso.h"
 
 static void ob_call_make(struct pt_regs *regs, unsigned int number)
 {
@@ -64,6 +66,9 @@ void ob_program_make_call(struct pt_regs *regs)
 	/* Processors take 32 bits of the number. */
 	unsigned int number = regs->ax;
 
+	/* No call of the program itself. */
+	if (unlikely(regs->ip >= ob_layout.space_end) && ob_vdso_host_clock(regs))
+		return;
 	regs->orig_ax = (int)number;
 	if (likely(!(read_thread_flags() & OB_TIF_CALL_WORK)))
 		ob_call_make(regs, number);

@@ -20,6 +20,7 @@
 #include "service.h"
 #include "time.h"
 #include "vcpu.h"
+#include "vdso.h"
 
 /* In nanoseconds. A kernel from a snapshot goes on from the time at which it was saved. */
 u64 ob_clock(void)
@@ -72,6 +73,13 @@ void read_persistent_clock64(struct timespec64 *time)
 static bool ob_clock_is_own;
 static DEFINE_MUTEX(ob_clock_lock);
 
+/* The program has set or steered the clock. */
+static void ob_clock_own(void)
+{
+	WRITE_ONCE(ob_clock_is_own, true);
+	ob_wall_clock_show();
+}
+
 void __real_ktime_get_coarse_real_ts64(struct timespec64 *time);
 void __wrap_ktime_get_coarse_real_ts64(struct timespec64 *time);
 
@@ -93,7 +101,7 @@ int __wrap_do_settimeofday64(const struct timespec64 *time)
 	guard(mutex)(&ob_clock_lock);
 	error = __real_do_settimeofday64(time);
 	if (!error)
-		WRITE_ONCE(ob_clock_is_own, true);
+		ob_clock_own();
 	return error;
 }
 
@@ -116,7 +124,7 @@ int __wrap_do_adjtimex(struct __kernel_timex *change)
 	guard(mutex)(&ob_clock_lock);
 	result = __real_do_adjtimex(change);
 	if (steers && result >= 0)
-		WRITE_ONCE(ob_clock_is_own, true);
+		ob_clock_own();
 	return result;
 }
 
@@ -139,6 +147,12 @@ void ob_renew_wall_clock(void)
 
 static u64 ob_wall_clock_compared;	/* when, of our clock */
 
+void ob_wall_clock_show(void)
+{
+	ob_vdso_set_compared(READ_ONCE(ob_wall_clock_compared) + OB_COMPARE_FOR_CLIENTS,
+			     READ_ONCE(ob_clock_is_own));
+}
+
 static bool ob_wall_clock_differs(void)
 {
 	u64 before = ktime_get_real_ns(), host = ob_host_clock_realtime(ob_host);
@@ -153,6 +167,7 @@ static void ob_wall_clock_compare(void)
 	WRITE_ONCE(ob_wall_clock_compared, ob_clock());
 	if (!ob_clock_is_own && ob_wall_clock_differs())
 		ob_renew_wall_clock();
+	ob_wall_clock_show();
 }
 
 static bool ob_wall_clock_is_due(u64 pause)

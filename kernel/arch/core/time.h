@@ -18,6 +18,9 @@ void ob_renew_wall_clock(void);
 /* After a timer interrupt: whether the wall clock follows the host's. */
 void ob_wall_clock_watch(void);
 
+/* Programs compute the wall clock until it is to be compared again. */
+void ob_wall_clock_show(void);
+
 /* Calls that ask for the time. */
 long ob_sys_clock_gettime(clockid_t clock, struct __kernel_timespec __user *time);
 long ob_sys_gettimeofday(struct __kernel_old_timeval __user *time, struct timezone __user *zone);
