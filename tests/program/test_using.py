@@ -204,3 +204,4 @@ def test_run(desk):
     images.partitioned(desk.path("disk.img"), "label: gpt\nstart=2048, size=65536\nsize=131072\n",
                        {67584: volume}, 100)
     assert desk.run(code).splitlines()[0] == "12.0"
+    assert program.good("cat", f"{desk.path('debian.img')}:/etc/motd").out == "welcome\n"

@@ -20,7 +20,7 @@ use commands::line::usage;
 use commands::{Arguments, Command};
 use exit_code::{code_of_result, exit_code, may_be_of_the_host, set_failure_code, CommandStatus};
 use front::Program;
-use outboard::{set_name, Allocator, Fd, Inherited};
+use outboard::{restore_terminal, set_name, Allocator, Fd, Inherited};
 use outboard_error::{install, warn, Error, Result};
 use outboard_sandbox::interrupt;
 use outboard_volume::limits;
@@ -52,6 +52,7 @@ fn main() -> ExitCode {
 fn end_at_a_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |information| {
+        restore_terminal();
         report(information);
         process::abort();
     }));

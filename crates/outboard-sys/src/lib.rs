@@ -40,6 +40,7 @@ mod standard;
 mod stopped;
 mod storage;
 mod system;
+mod terminal;
 mod xattr;
 
 pub use allocator::{tolerating_no_memory, Allocator};
@@ -73,3 +74,4 @@ pub use standard::StandardNumbers;
 pub use stopped::Stopped;
 pub use storage::Storage;
 pub use system::{StatFs, System};
+pub use terminal::{restore_terminal, RawTerminal, TerminalSettings, WindowSize};

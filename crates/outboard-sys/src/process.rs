@@ -2,7 +2,7 @@
 //! The state in which the host started this process: descriptors, a closed standard output, ignored
 //! signals.
 
-use crate::ffi;
+use crate::{ffi, restore_terminal};
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
@@ -119,6 +119,7 @@ pub fn load_libslirp() {
 
 /// Ends the process: no destructor runs, nothing buffered is written. Async-signal-safe.
 pub fn end_at_once(code: c_int) -> ! {
+    restore_terminal();
     // SAFETY: has only a number as its argument; every other thread ends with the process.
     unsafe { libc::_exit(code) }
 }

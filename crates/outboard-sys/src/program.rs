@@ -64,29 +64,85 @@ impl System {
         self.unshare(libc::CLONE_FILES | libc::CLONE_FS)
     }
 
-    /// Makes the directory the root and the working directory.
-    pub fn enter_root(&self, root: &Fd) -> io::Result<()> {
-        // SAFETY: has only a number as its argument.
-        unsafe { self.call(libc::SYS_fchdir, [root.raw() as usize, 0, 0, 0, 0, 0]) }?;
-        // SAFETY: the path is NUL-terminated.
-        unsafe { self.call(libc::SYS_chroot, [string(c"."), 0, 0, 0, 0, 0]) }.map(drop)
-    }
-
     /// Makes the directory at this path the working directory.
     pub fn change_directory(&self, path: &CStr) -> io::Result<()> {
         // SAFETY: the path is a NUL-terminated string that outlives the call.
         unsafe { self.call(libc::SYS_chdir, [string(path), 0, 0, 0, 0, 0]) }.map(drop)
     }
 
+    /// Makes the working directory the root.
+    pub fn change_root(&self) -> io::Result<()> {
+        // SAFETY: the path is NUL-terminated.
+        unsafe { self.call(libc::SYS_chroot, [string(c"."), 0, 0, 0, 0, 0]) }.map(drop)
+    }
+
+    /// The calling thread, which was set apart, enters a mount namespace, at its root. `mounts`: a
+    /// file of /proc/PID/ns.
+    pub fn enter_mounts(&self, mounts: &Fd) -> io::Result<()> {
+        let arguments = [
+            mounts.raw() as usize,
+            libc::CLONE_NEWNS as usize,
+            0,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_setns, arguments) }.map(drop)
+    }
+
+    /// From now on the calling thread of a kernel, which was set apart and ends soon, has these
+    /// credentials, and no capabilities unless the user is root.
+    pub fn become_user(&self, user: u32, group: u32, groups: &[u32]) -> io::Result<()> {
+        if self.is_host() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let [user, group] = [user, group].map(|number| number as usize);
+        let list = groups.as_ptr() as usize;
+        // SAFETY: the kernel reads so many numbers, which outlive the call.
+        unsafe { self.call(libc::SYS_setgroups, [groups.len(), list, 0, 0, 0, 0]) }?;
+        // SAFETY: has only numbers as its arguments, as the next one.
+        unsafe { self.call(libc::SYS_setresgid, [group, group, group, 0, 0, 0]) }?;
+        // SAFETY: as above.
+        unsafe { self.call(libc::SYS_setresuid, [user, user, user, 0, 0, 0]) }.map(drop)
+    }
+
+    /// Gives a kernel another host name. EINVAL: it has more than 64 bytes.
+    pub fn set_host_name(&self, name: &[u8]) -> io::Result<()> {
+        if self.is_host() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        let arguments = [name.as_ptr() as usize, name.len(), 0, 0, 0, 0];
+        // SAFETY: the kernel reads so many bytes, which outlive the call.
+        unsafe { self.call(libc::SYS_sethostname, arguments) }.map(drop)
+    }
+
+    /// From now on, programs whose parent has ended become children of the process that calls.
+    pub fn adopt_orphans(&self) -> io::Result<()> {
+        let arguments = [libc::PR_SET_CHILD_SUBREAPER as usize, 1, 0, 0, 0, 0];
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_prctl, arguments) }.map(drop)
+    }
+
+    /// Waits for the end of any child. Returns its number, and its status, as wait(2) has it.
+    /// ECHILD: there is none.
+    pub fn wait_for_any_child(&self) -> io::Result<(i32, c_int)> {
+        self.wait(-1)
+    }
+
     /// Waits for the end of a child. Returns its status, as wait(2) has it.
     pub fn wait_for_child(&self, number: i32) -> io::Result<c_int> {
+        self.wait(number).map(|(_, status)| status)
+    }
+
+    fn wait(&self, number: i32) -> io::Result<(i32, c_int)> {
         let mut status: c_int = 0;
         loop {
             let arguments = [number as usize, pointer_mut(&mut status), 0, 0, 0, 0];
             // SAFETY: the kernel writes the status, which outlives the call.
             match unsafe { self.call(libc::SYS_wait4, arguments) } {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result.map(|_| status),
+                result => return result.map(|child| (child as i32, status)),
             }
         }
     }

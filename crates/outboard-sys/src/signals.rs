@@ -16,7 +16,7 @@
 //! Hence the second column. SIGUSR1 is only ever noted. The state is the process's: a copy
 //! made by fork(2) inherits it.
 
-use crate::is_ignored;
+use crate::{is_ignored, restore_terminal};
 use libc::{c_int, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::io;
 use std::mem::MaybeUninit;
@@ -97,6 +97,7 @@ fn set_action(signal: c_int, handler: usize) -> io::Result<()> {
 
 /// Ends the process as the signal does by itself. Called in a handler, where the signal is blocked.
 fn end(signal: c_int) {
+    restore_terminal();
     let _ = set_action(signal, libc::SIG_DFL);
     let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: all of these are async-signal-safe, and `set` outlives them.

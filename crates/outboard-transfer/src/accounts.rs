@@ -7,6 +7,10 @@ use std::hash::Hash;
 use std::io::{self, Read};
 use std::path::Path;
 
+/// The files with the names of users and groups.
+pub(crate) const USERS: &str = "/etc/passwd";
+pub(crate) const GROUPS: &str = "/etc/group";
+
 /// Bytes of such a file that are read at most.
 const LARGEST: u64 = 16 << 20;
 
@@ -24,6 +28,25 @@ pub struct AccountNames {
 pub struct Accounts {
     pub users: AccountNames,
     pub groups: AccountNames,
+}
+
+/// Reads such a file. Empty if there is none; an error if it is not regular: opening a FIFO could
+/// wait forever.
+pub(crate) fn read_text(tree: &Tree, path: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let regular = match tree.metadata(Path::new(path)) {
+        Ok(found) => found.is_file(),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR) => return Ok(text),
+            _ => return Err(error),
+        },
+    };
+    if !regular {
+        let text = format!("{path} is not a regular file");
+        return Err(io::Error::other(text));
+    }
+    tree.open(path)?.take(LARGEST).read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn add_missing<K: Eq + Hash, V>(map: &mut HashMap<K, V>, more: HashMap<K, V>) {
@@ -59,25 +82,6 @@ impl AccountNames {
         names
     }
 
-    /// Returns no names if the file does not exist or is not regular: opening a FIFO could wait
-    /// forever.
-    fn read(tree: &Tree, path: &str) -> io::Result<Self> {
-        let regular = match tree.metadata(Path::new(path)) {
-            Ok(found) => found.is_file(),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ENOTDIR) => return Ok(Self::default()),
-                _ => return Err(error),
-            },
-        };
-        if !regular {
-            let text = format!("{path} is not a regular file");
-            return Err(io::Error::other(text));
-        }
-        let mut text = Vec::new();
-        tree.open(path)?.take(LARGEST).read_to_end(&mut text)?;
-        Ok(Self::parse(&text))
-    }
-
     /// With those of others where these say nothing.
     fn or(mut self, others: Self) -> Self {
         add_missing(&mut self.by_id, others.by_id);
@@ -111,10 +115,17 @@ impl AccountNames {
 impl Accounts {
     /// Reads /etc/passwd and /etc/group of a tree.
     pub fn read(tree: &Tree) -> io::Result<Self> {
-        Ok(Self {
-            users: AccountNames::read(tree, "/etc/passwd")?,
-            groups: AccountNames::read(tree, "/etc/group")?,
-        })
+        Ok(Self::parse(
+            &read_text(tree, USERS)?,
+            &read_text(tree, GROUPS)?,
+        ))
+    }
+
+    pub(crate) fn parse(users: &[u8], groups: &[u8]) -> Self {
+        Self {
+            users: AccountNames::parse(users),
+            groups: AccountNames::parse(groups),
+        }
     }
 
     /// With those of others where these say nothing.

@@ -36,6 +36,8 @@ pub mod hidden;
 #[doc(hidden)]
 pub mod labels;
 #[doc(hidden)]
+pub mod login;
+#[doc(hidden)]
 pub mod made;
 #[doc(hidden)]
 pub mod mode;

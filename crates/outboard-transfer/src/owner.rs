@@ -2,7 +2,7 @@
 //! Owners in the syntax of `chown`, with the names of an image or of a directory that becomes one:
 //! the host's names mean other numbers.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, GROUPS, USERS};
 use outboard::{HostTree, Tree};
 use outboard_error::format::escaped;
 use outboard_error::{Error, ErrorKind, Result};
@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// An unknown name, and the file where it should be.
-type Unknown = (&'static str, &'static str);
-const USER: Unknown = ("user", "/etc/passwd");
-const GROUP: Unknown = ("group", "/etc/group");
+pub(crate) type Unknown = (&'static str, &'static str);
+const USER: Unknown = ("user", USERS);
+const GROUP: Unknown = ("group", GROUPS);
 
 /// A user, a group, or both. `None`: any, or unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Owner {
     }
 
     /// Parses "USER", "USER:GROUP", ":GROUP" and "USER:", which has the user's login group.
-    fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
+    pub(crate) fn parse(text: &[u8], accounts: &Accounts) -> std::result::Result<Self, Unknown> {
         let text = std::str::from_utf8(text).map_err(|_| USER)?;
         let (user, group) = match text.split_once(':') {
             Some((user, group)) => (user, Some(group)),

@@ -161,6 +161,15 @@ impl HeldImage {
         self.container()?.lock(write, ours)
     }
 
+    /// Locks all of its files against writers, for a disk that the kernel does not open itself.
+    pub fn lock_to_serve(&self) -> io::Result<Vec<FileLock>> {
+        let ours = image_lock::is_ours(self.identity()?);
+        match self.container()? {
+            Container::Raw(file) if !ours => Ok(vec![FileLock::new(file.try_clone()?, false)?]),
+            other => other.lock(false, ours),
+        }
+    }
+
     /// An error if what was found when it was opened, without a lock, may not be so any more: that
     /// it is not half changed, and can be written.
     pub fn check_locked(&self, write: bool) -> io::Result<()> {

@@ -42,6 +42,7 @@ pub mod layers;
 pub mod limits;
 #[doc(hidden)]
 pub mod loop_devices;
+mod memory_disk;
 #[doc(hidden)]
 pub mod new_image;
 #[doc(hidden)]

@@ -1,239 +1,290 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A program of a volume, which the volume's kernel runs: the volume is its root, and what it
-//! changes stays in memory. Its standard input, output and error are the ones of this process.
+//! A program of a volume, which the volume's kernel runs: the volume is its root. Its standard
+//! input, output and error are the ones of this process (`streams`).
 //!
-//! | thread | copies |
+//! | thread | does |
 //! |---|---|
-//! | of the input | this process's input to the program's, until one of them ends |
-//! | of the output, of the error | the program's to this process's, until all programs have ended |
-//! | the caller | waits, and passes on signals that ask this process to end |
+//! | of the children | waits for all programs without a parent, as init does |
+//! | the caller | waits for the first program, and passes on signals that ask this process to end |
 
 mod ends;
+mod streams;
 
 use crate::address::ImageName;
 use crate::host_bind::HostBind;
 use crate::session::Session;
-use crate::stream_output::StreamOutput;
 use ends::ProgramEnds;
 use outboard::{
-    errno, explained, signals, Cancel, Fd, File, Kernel, Mount, ProgramRoot, RunningProgram,
+    errno, explained, signals, Cancel, File, Kernel, Mount, ProgramRoot, ProgramUser,
+    RunningProgram, System, Tree,
 };
-use outboard_error::{Error, Result};
+use outboard_error::format::escaped;
+use outboard_error::{Error, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::ExitStatus;
-use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+use streams::{RunningStreams, Streams};
 
-/// Until a signal is passed on.
+/// Until a signal is passed on, and a window has its new size.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// A pipe of the kernel holds so much.
-const BUFFER: usize = 64 * 1024;
+/// Until programs that were killed have ended.
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The directories in which a program is looked for if nobody says otherwise.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The host name of a volume that has none.
+const HOST_NAME: &[u8] = b"outboard";
+/// Linux takes so many bytes.
+const LONGEST_HOST_NAME: u64 = 64;
+
+/// Finds a user in the files of a volume.
+pub type FindLogin = Box<dyn Fn(&Tree) -> Result<Login>>;
+
 /// A program with its arguments.
+#[derive(Default)]
 pub struct ProgramCommand {
     /// A path in the volume, or a name that is looked for in the directories of PATH.
     pub program: OsString,
     /// Without the program's name.
     pub arguments: Vec<OsString>,
-    /// Name and value of variables, the later one if there are two of a name.
+    /// Name and value of variables, besides the usual ones. The later one if there are two of a
+    /// name.
     pub environment: Vec<(OsString, OsString)>,
     /// Directories of the host that the program sees.
     pub binds: Vec<HostBind>,
+    /// The working directory; `None`: the root.
+    pub directory: Option<OsString>,
+    /// Finds the user by the names of the volume; `None`: root.
+    pub login: Option<FindLogin>,
+    /// The program gets a terminal also if this process has none.
+    pub wants_terminal: bool,
+}
+
+/// The user of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Login {
+    pub user: ProgramUser,
+    /// The home directory; `None`: the volume does not say.
+    pub home: Option<OsString>,
 }
 
 impl Session {
-    /// Runs a program of a volume to its end. Blocks.
+    /// Runs a program of a volume to its end. Changes of the volume stay in memory, unless `write`.
+    /// Blocks.
     pub fn run_program(
         &mut self,
         name: &ImageName,
         command: &ProgramCommand,
+        write: bool,
     ) -> Result<ExitStatus> {
-        let index = self.mount(name, false)?;
+        if !write {
+            self.keep_changes_in_memory();
+        }
+        let index = self.mount_for_programs(name)?;
         let interrupt = self.catch_interrupts();
         let ends = ProgramEnds::new(self.log().0);
         let mount = self.mounted(index);
-        let root = mount.program_root().map_err(|error| {
-            Error::failed(format!("{}: no root for programs", name.shown()), &error)
-        })?;
-        let shown: Result<Vec<_>> = command
-            .binds
-            .iter()
-            .map(|bind| bind.show(mount.kernel(), &root))
-            .collect();
-        let _shown = shown?;
-        run_in(mount, &root, command, &interrupt, ends)
+        let shown = name.shown();
+        let root = mount
+            .program_root()
+            .map_err(|error| Error::failed(format!("{shown}: no root for programs"), &error))?;
+        let binds = command.binds.iter();
+        let shown_binds: Result<Vec<_>> =
+            binds.map(|bind| bind.show(mount.kernel(), &root)).collect();
+        let _shown_binds = shown_binds?;
+        let run = ProgramRun {
+            mount,
+            root: &root,
+            command,
+            shown: &shown,
+        };
+        run.to_its_end(&interrupt, ends)
     }
 }
 
-fn run_in(
-    mount: &Mount,
-    root: &ProgramRoot,
-    command: &ProgramCommand,
-    interrupt: &Interrupt,
-    mut ends: ProgramEnds,
-) -> Result<ExitStatus> {
-    let kernel = mount.kernel();
-    let streams = |error| Error::failed("cannot make the program's streams", &error);
-    let (input_end, input) = kernel.pipe().map_err(streams)?;
-    let (output, output_end) = kernel.pipe().map_err(streams)?;
-    let (error, error_end) = kernel.pipe().map_err(streams)?;
-    let child = start(kernel, root, command, [input_end, output_end, error_end])?;
-    copy_in(input).map_err(streams)?;
-    let given_up = Cancel::new();
-    let unasked = Interrupt::by(given_up.clone());
-    let outputs = [copy_out(output, 1, &unasked), copy_out(error, 2, &unasked)];
-    let status = wait(child, interrupt, &given_up, &mut ends);
-    // Processes that the program has left behind have the pipes open.
-    let _ = kernel.system().send_signal(-1, libc::SIGKILL);
-    for output in outputs {
-        finish(output.map_err(streams)?)?;
+/// A command, and where it runs.
+struct ProgramRun<'a> {
+    mount: &'a Mount,
+    root: &'a ProgramRoot,
+    command: &'a ProgramCommand,
+    /// The volume's name.
+    shown: &'a str,
+}
+
+impl ProgramRun<'_> {
+    fn kernel(&self) -> &Kernel {
+        self.mount.kernel()
     }
-    ends.report();
-    status
+
+    fn to_its_end(&self, interrupt: &Interrupt, mut ends: ProgramEnds) -> Result<ExitStatus> {
+        let kernel = self.kernel();
+        let system = kernel.system();
+        let failed = |error| Error::failed("cannot make the program's streams", &error);
+        let login = match &self.command.login {
+            Some(find) => find(self.root.tree())?,
+            None => Login::default(),
+        };
+        // Neither is worth an error.
+        let _ = system.set_host_name(&host_name(self.root.tree()));
+        let _ = system.adopt_orphans();
+        let streams = Streams::new(kernel, self.root, self.command.wants_terminal);
+        let streams = streams.map_err(failed)?;
+        let child = self.start(&login, streams.files())?;
+        let given_up = Cancel::new();
+        let unasked = Interrupt::by(given_up.clone());
+        let streams = streams.start(system, child.number(), &unasked);
+        let streams = streams.map_err(failed)?;
+        let (status, others) = wait(&child, &streams, interrupt, &given_up, &mut ends)?;
+        end_others(system, &others);
+        let finished = streams.finish();
+        ends.report();
+        match finished {
+            // A reader that has gone is the program's affair.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Error::of_output("standard output", &error))
+            }
+            _ => Ok(status),
+        }
+    }
+
+    fn start(&self, login: &Login, files: &[File; 3]) -> Result<RunningProgram> {
+        let environment = environment(&self.command.environment, login);
+        let program = &self.command.program;
+        let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
+        for path in candidates(program, &environment) {
+            result = self.start_at(&path, &environment, login, files);
+            match &result {
+                Err(error) if errno(error) == Some(libc::ENOENT) => {}
+                _ => break,
+            }
+        }
+        result.map_err(|error| {
+            let path = program.as_bytes().to_vec();
+            let what = format!("cannot run {} of {}", escaped(&path), self.shown);
+            let failure = Failure::of(&self.told(error)).after(what);
+            failure.with_path(path).into()
+        })
+    }
+
+    fn start_at(
+        &self,
+        path: &OsStr,
+        environment: &[(OsString, OsString)],
+        login: &Login,
+        files: &[File; 3],
+    ) -> io::Result<RunningProgram> {
+        let mut program = self.kernel().command(path);
+        program
+            .name(&self.command.program)
+            .root(self.root)?
+            .user(login.user.clone());
+        if let Some(directory) = &self.command.directory {
+            program.directory(directory);
+        }
+        for argument in &self.command.arguments {
+            program.argument(argument);
+        }
+        for (name, value) in environment {
+            program.variable(name, value);
+        }
+        let copy = |file: &File| file.as_fd().duplicate().map(File::from);
+        let [input, output, error] = files.each_ref().map(copy);
+        program.input(input?).output(output?).error(error?).spawn()
+    }
+
+    /// The reason in words of this command.
+    fn told(&self, error: io::Error) -> io::Error {
+        let is_directory = || {
+            let found = self.root.tree().metadata(Path::new(&self.command.program));
+            found.is_ok_and(|found| found.is_dir())
+        };
+        if error.raw_os_error().is_none() {
+            return error;
+        }
+        match errno(&error) {
+            Some(libc::ENOSYS) => explained(
+                error,
+                "this host cannot run programs: it needs seccomp, new processes, and a processor \
+                 with FSGSBASE",
+            ),
+            Some(libc::ENOENT) => explained(
+                error,
+                "there is no such file in the image, or not the interpreter that it names",
+            ),
+            Some(libc::ENOEXEC) => explained(error, "no program of x86-64 Linux, and no script"),
+            Some(libc::EACCES) if is_directory() => explained(error, "it is a directory"),
+            _ => error,
+        }
+    }
+}
+
+/// The volume's host name, as hostname(5) has it.
+fn host_name(tree: &Tree) -> Vec<u8> {
+    let path = Path::new("/etc/hostname");
+    let mut text = Vec::new();
+    // Opening a FIFO could wait for ever.
+    let is_file = tree.metadata(path).is_ok_and(|found| found.is_file());
+    let opened = is_file.then(|| tree.open(path).ok()).flatten();
+    if let Some(file) = opened {
+        let _ = file.take(LONGEST_HOST_NAME).read_to_end(&mut text);
+    }
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
+    let length = text.iter().take_while(|byte| is_part(byte)).count();
+    text.truncate(length);
+    if text.is_empty() {
+        HOST_NAME.to_vec()
+    } else {
+        text
+    }
 }
 
 /// The paths at which the program may be.
-fn candidates(program: &OsString) -> Vec<OsString> {
+fn candidates(program: &OsString, environment: &[(OsString, OsString)]) -> Vec<OsString> {
     if program.as_bytes().contains(&b'/') {
         return vec![program.clone()];
     }
-    let in_directory = |directory: &str| {
-        let mut path = OsString::from(directory);
-        path.push("/");
-        path.push(program);
-        path
+    let in_directory = |directory: &[u8]| {
+        let path = [directory, program.as_bytes()].join(&b'/');
+        OsStr::from_bytes(&path).to_owned()
     };
-    PATH.split(':').map(in_directory).collect()
-}
-
-fn start(
-    kernel: &Kernel,
-    root: &ProgramRoot,
-    command: &ProgramCommand,
-    files: [File; 3],
-) -> Result<RunningProgram> {
-    let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
-    for path in candidates(&command.program) {
-        result = start_at(kernel, root, command, &path, &files);
-        match &result {
-            Err(error) if errno(error) == Some(libc::ENOENT) => {}
-            _ => break,
-        }
-    }
-    result.map_err(|error| {
-        let path = command.program.as_bytes().to_vec();
-        Error::of_file("cannot run", path, &told(error))
-    })
-}
-
-fn start_at(
-    kernel: &Kernel,
-    root: &ProgramRoot,
-    command: &ProgramCommand,
-    path: &OsString,
-    files: &[File; 3],
-) -> io::Result<RunningProgram> {
-    let mut program = kernel.command(path);
-    program.name(&command.program).root(root.tree())?;
-    for argument in &command.arguments {
-        program.argument(argument);
-    }
-    for (name, value) in &command.environment {
-        program.variable(name, value);
-    }
-    let copy = |file: &File| file.as_fd().duplicate().map(File::from);
-    let [input, output, error] = files.each_ref().map(copy);
-    program.input(input?).output(output?).error(error?).spawn()
-}
-
-/// The reason in words of this command.
-fn told(error: io::Error) -> io::Error {
-    match errno(&error) {
-        Some(libc::ENOSYS) => explained(
-            error,
-            "this host cannot run programs: it needs seccomp, new processes, and a processor with \
-             FSGSBASE",
-        ),
-        Some(libc::ENOENT) => explained(
-            error,
-            "there is no such file in the image, or not the interpreter that it names",
-        ),
-        Some(libc::ENOEXEC) => explained(error, "no program of x86-64 Linux, and no script"),
-        _ => error,
-    }
-}
-
-/// Copies this process's input from now on. Nobody waits for the thread: it may be blocked until
-/// this process ends.
-fn copy_in(mut to: File) -> io::Result<()> {
-    let from = Fd::standard(0)?;
-    let copy = move || {
-        let mut buffer = vec![0; BUFFER];
-        while let Ok(length @ 1..) = from.read(&mut buffer) {
-            if to.write_all(&buffer[..length]).is_err() {
-                break;
-            }
-        }
-    };
-    thread::Builder::new()
-        .name("input".to_owned())
-        .spawn(copy)
-        .map(drop)
-}
-
-/// Copies what a program writes to a descriptor of this process. When nobody reads that any more,
-/// the program learns of it as on any Linux: the pipe has no reader.
-fn copy_out(
-    mut from: File,
-    number: i32,
-    interrupt: &Interrupt,
-) -> io::Result<JoinHandle<io::Result<()>>> {
-    let mut to = StreamOutput::new(Fd::standard(number)?, interrupt)?;
-    let copy = move || {
-        let mut buffer = vec![0; BUFFER];
-        loop {
-            match from.read(&mut buffer)? {
-                0 => return to.flush(),
-                length => to.write_all(&buffer[..length])?,
-            }
-        }
-    };
-    thread::Builder::new().name("output".to_owned()).spawn(copy)
-}
-
-/// Whether all of the output has arrived. A reader that has gone is the program's affair.
-fn finish(output: JoinHandle<io::Result<()>>) -> Result<()> {
-    let gone = |_| Err(io::Error::other("the thread of an output has ended"));
-    match output.join().unwrap_or_else(gone) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::of_output("standard output", &error))
-        }
-        _ => Ok(()),
-    }
+    let path = environment.iter().find(|(name, _)| name == "PATH");
+    let directories = path.map_or(&b""[..], |(_, value)| value.as_bytes());
+    let directories = directories.split(|&byte| byte == b':');
+    // As execvp(3) has it, an empty one is the working directory: programs begin in the root.
+    directories.map(in_directory).collect()
 }
 
 /// Waits for the program's end, and passes signals on meanwhile. SIGINT may come again and again;
-/// one that ends this process comes once. Then outputs that nobody reads are given up.
+/// one that ends this process comes once. Then outputs that nobody reads are given up. Also returns
+/// what ends with the last of the other programs.
 fn wait(
-    child: RunningProgram,
+    child: &RunningProgram,
+    streams: &RunningStreams,
     interrupt: &Interrupt,
     outputs: &Cancel,
     ends: &mut ProgramEnds,
-) -> Result<ExitStatus> {
+) -> Result<(ExitStatus, Receiver<ExitStatus>)> {
     let failed = |error| Error::failed("cannot wait for the program", &error);
-    let number = child.number();
-    let system = child.system().clone();
+    let (number, system) = (child.number(), child.system());
     let (ended, end) = channel();
-    let wait = move || drop(ended.send(child.wait()));
-    let started = thread::Builder::new().name("wait".to_owned()).spawn(wait);
-    started.map_err(failed)?;
+    let children = system.clone();
+    let reap = move || {
+        while let Ok((child, status)) = children.wait_for_any_child() {
+            if child == number {
+                let _ = ended.send(ExitStatus::from_raw(status));
+            }
+        }
+    };
+    let started = thread::Builder::new().name("children".to_owned());
+    started.spawn(reap).map_err(failed)?;
     let mut is_ending = false;
     loop {
         ends.report();
@@ -242,14 +293,14 @@ fn wait(
                 if is_ending {
                     outputs.cancel();
                 }
-                return status.map_err(failed);
+                return Ok((status, end));
             }
             Err(RecvTimeoutError::Timeout) if !is_ending && interrupt.asked() => {
                 let signal = signals::first().unwrap_or(libc::SIGTERM);
                 let _ = system.send_signal(-number, signal);
                 is_ending = interrupt.forget().is_err();
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => streams.follow(),
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(failed(io::Error::other("its thread has ended")))
             }
@@ -257,13 +308,59 @@ fn wait(
     }
 }
 
-/// The environment that a program gets first.
-pub fn usual_environment() -> Vec<(OsString, OsString)> {
+/// Kills what the program has left behind: processes that have its streams and the volume open.
+fn end_others(system: &System, others: &Receiver<ExitStatus>) {
+    let begin = Instant::now();
+    while begin.elapsed() < END_PATIENCE {
+        // Again: one may have been made meanwhile.
+        let _ = system.send_signal(-1, libc::SIGKILL);
+        match others.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => return,
+            _ => continue,
+        }
+    }
+}
+
+/// The environment that a program gets first: the usual variables, then the others.
+fn environment(others: &[(OsString, OsString)], login: &Login) -> Vec<(OsString, OsString)> {
+    let home = login.home.clone().unwrap_or_else(|| match login.user.user {
+        0 => "/root".into(),
+        _ => "/".into(),
+    });
     let of_host = |name: &str| Some((name.into(), std::env::var_os(name)?));
-    let mut environment = vec![
-        ("PATH".into(), PATH.into()),
-        ("HOME".into(), "/root".into()),
-    ];
+    let mut environment = vec![("PATH".into(), PATH.into()), ("HOME".into(), home)];
     environment.extend(["TERM", "LANG", "LC_ALL"].into_iter().filter_map(of_host));
+    for (name, value) in others {
+        environment.retain(|(known, _)| known != name);
+        environment.push((name.clone(), value.clone()));
+    }
     environment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> (OsString, OsString) {
+        (name.into(), value.into())
+    }
+
+    #[test]
+    fn the_last_variable_counts() {
+        let given = [pair("A", "1"), pair("PATH", "/b::/c"), pair("A", "2")];
+        let found = environment(&given, &Login::default());
+        assert!(found.contains(&pair("A", "2")) && !found.contains(&pair("A", "1")));
+        assert!(found.contains(&pair("HOME", "/root")));
+        assert_eq!(candidates(&"x".into(), &found), ["/b/x", "/x", "/c/x"]);
+        assert_eq!(candidates(&"./x".into(), &found), ["./x"]);
+    }
+
+    #[test]
+    fn others_have_a_home() {
+        let mut login = Login::default();
+        login.user.user = 7;
+        assert!(environment(&[], &login).contains(&pair("HOME", "/")));
+        login.home = Some("/home/ann".into());
+        assert!(environment(&[], &login).contains(&pair("HOME", "/home/ann")));
+    }
 }

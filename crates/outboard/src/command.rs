@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Programs: unmodified binaries that run as processes of a kernel, each in memory of its own.
 
-use crate::{File, Kernel, Tree};
-use outboard_sys::{libc, Fd, System};
+use crate::{File, Kernel, ProgramRoot};
+use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -19,6 +19,17 @@ struct Standard {
     error: File,
 }
 
+/// The user that a program runs as, by the numbers of its root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramUser {
+    /// The user's number; 0: root, who has all rights in the kernel.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+    /// The numbers of further groups.
+    pub groups: Vec<u32>,
+}
+
 /// The file mode mask of programs.
 const UMASK: u32 = 0o022;
 
@@ -33,7 +44,7 @@ const UMASK: u32 = 0o022;
 /// let root = mount.program_root()?;
 /// let (mut output, end) = mount.kernel().pipe()?;
 /// let mut uname = mount.kernel().command("/bin/uname");
-/// let child = uname.argument("-a").root(root.tree())?.output(end).spawn()?;
+/// let child = uname.argument("-a").root(&root)?.output(end).spawn()?;
 /// let mut line = String::new();
 /// output.read_to_string(&mut line)?;
 /// assert!(child.wait()?.success());
@@ -45,8 +56,9 @@ pub struct Command {
     path: Vec<u8>,
     arguments: Vec<Vec<u8>>,
     environment: Vec<Vec<u8>>,
-    root: Option<Fd>,
+    mounts: Option<Fd>,
     directory: Option<Vec<u8>>,
+    user: ProgramUser,
     input: Option<File>,
     output: Option<File>,
     error: Option<File>,
@@ -61,8 +73,9 @@ impl Kernel {
             arguments: vec![path.clone()],
             path,
             environment: Vec::new(),
-            root: None,
+            mounts: None,
             directory: None,
+            user: ProgramUser::default(),
             input: None,
             output: None,
             error: None,
@@ -97,9 +110,15 @@ impl Command {
     }
 
     /// The program's root. Default: the kernel's first root, which has no programs of its own.
-    pub fn root(&mut self, root: &Tree) -> io::Result<&mut Self> {
-        self.root = Some(root.root().duplicate()?);
+    pub fn root(&mut self, root: &ProgramRoot) -> io::Result<&mut Self> {
+        self.mounts = Some(root.mounts().duplicate()?);
         Ok(self)
+    }
+
+    /// The user. Default: root, in the kernel.
+    pub fn user(&mut self, user: ProgramUser) -> &mut Self {
+        self.user = user;
+        self
     }
 
     /// The working directory, a path from the root. Default: the root.
@@ -108,7 +127,7 @@ impl Command {
         self
     }
 
-    /// The standard input.
+    /// The standard input. A [terminal](ProgramRoot::terminal) controls the program's session.
     pub fn input(&mut self, file: File) -> &mut Self {
         self.input = Some(file);
         self
@@ -166,8 +185,9 @@ impl Command {
                 .iter()
                 .map(text)
                 .collect::<io::Result<_>>()?,
-            root: self.root.as_ref().map(Fd::duplicate).transpose()?,
+            mounts: self.mounts.as_ref().map(Fd::duplicate).transpose()?,
             directory: self.directory.as_ref().map(text).transpose()?,
+            user: self.user.clone(),
             standard: Standard {
                 input: null(self.input.take())?,
                 output: null(self.output.take())?,
@@ -183,8 +203,9 @@ struct Start {
     path: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
-    root: Option<Fd>,
+    mounts: Option<Fd>,
     directory: Option<CString>,
+    user: ProgramUser,
     standard: Standard,
 }
 
@@ -196,12 +217,21 @@ impl Start {
         system.umask(UMASK);
         let files = &self.standard;
         Fd::make_standard([&files.input, &files.output, &files.error].map(File::as_fd))?;
-        if let Some(root) = &self.root {
-            system.enter_root(root)?;
+        if let Some(mounts) = &self.mounts {
+            system.enter_mounts(mounts)?;
         }
         if let Some(directory) = &self.directory {
-            system.change_directory(directory)?;
+            system.change_directory(directory).map_err(|error| {
+                let text = format!("working directory {}: {error}", directory.to_string_lossy());
+                explained(error, text)
+            })?;
         }
+        let ProgramUser {
+            user,
+            group,
+            groups,
+        } = &self.user;
+        system.become_user(*user, *group, groups)?;
         let instance = self.kernel.instance();
         instance.spawn(&self.path, &self.arguments, &self.environment)
     }

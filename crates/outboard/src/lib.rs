@@ -34,7 +34,7 @@ mod tree;
 #[doc(hidden)]
 pub mod walk;
 
-pub use command::{Command, RunningProgram};
+pub use command::{Command, ProgramUser, RunningProgram};
 pub use contents::{Files, WalkEntry};
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
@@ -74,7 +74,8 @@ pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     default_memory, end_at_once, explained, has_no_output, ignore, is_ignored, load_libslirp,
-    log_to_stderr, process_end, receive_fd, send_fd, set_name, stopped, tolerating_no_memory,
-    Allocator, BtrfsKey, Control, Entries, Fd, FileHandle, Inherited, LimitScope, Limits, PathFd,
-    RawEntry, SecretFile, StandardNumbers, System, Timer, CONTROL_SIZE,
+    log_to_stderr, process_end, receive_fd, restore_terminal, send_fd, set_name, stopped,
+    tolerating_no_memory, Allocator, BtrfsKey, Control, Entries, Fd, FileHandle, Inherited,
+    LimitScope, Limits, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers, System, Timer,
+    CONTROL_SIZE,
 };

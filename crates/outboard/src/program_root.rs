@@ -3,14 +3,18 @@
 //!
 //! | at | comes from |
 //! |---|---|
-//! | / | the volume, read only, under a layer in the kernel's memory that takes all changes |
+//! | / | the volume; if it is mounted read-only, under a layer in memory that takes all changes |
 //! | /proc, /sys, /dev/pts | the kernel |
 //! | /dev, /tmp, /run, /dev/shm | memory |
 //! | wherever they are bound | directories of the host ([`ProgramRoot::bind`]) |
+//!
+//! All of it is mounted in a namespace of its own, whose root it is: programs mount, unshare and
+//! pivot as on any system. The namespace goes, with all mounts, when nobody has it any more: this
+//! root, and the programs.
 
 use crate::host_directory;
 use crate::kernel_files::make_directory;
-use crate::{HostDirectory, Mount, Tree};
+use crate::{File, HostDirectory, Mount, Tree};
 use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -50,37 +54,66 @@ const MOUNTS: [(&CStr, &CStr, &CStr); 7] = [
     (c"tmpfs", c"run", c"mode=0755"),
 ];
 
-/// A root for programs ([`Mount::program_root`]). Changes by programs lie in the kernel's
-/// memory, and goes with this.
+/// A root for programs ([`Mount::program_root`]).
 pub struct ProgramRoot {
     system: System,
     /// Of the layers and of memory, in the order of their mounts.
     mounted: Vec<CString>,
-    tree: Option<Tree>,
+    place: Option<Place>,
+}
+
+/// The root directory, and the namespace that has it.
+struct Place {
+    tree: Tree,
+    mounts: Fd,
 }
 
 impl Mount {
-    /// Makes a root for programs of what is mounted here, which stays as it is. It has to go
-    /// before the mount. Programs that still run keep it in use: end them before.
+    /// Makes a root for programs of what is mounted here. Changes by programs are changes of the
+    /// mount; if it is read-only, they lie in the kernel's memory, and go with the root. The root
+    /// has to go before the mount. Programs that still run keep it in use: end them before.
     pub fn program_root(&self) -> io::Result<ProgramRoot> {
         let mut root = ProgramRoot {
             system: self.kernel().system().clone(),
             mounted: Vec::new(),
-            tree: None,
+            place: None,
         };
-        root.mount_layers(self)?;
-        root.furnish()?;
+        let directory = if self.is_read_only() {
+            root.mount_layers(self)?
+        } else {
+            self.directory().to_owned()
+        };
+        root.place = Some(root.furnish(&directory)?);
         Ok(root)
     }
 }
 
 impl ProgramRoot {
-    /// The root's files.
-    pub fn tree(&self) -> &Tree {
-        self.tree.as_ref().expect("a root that was made has one")
+    fn place(&self) -> &Place {
+        self.place.as_ref().expect("a root that was made has one")
     }
 
-    fn mount_layers(&mut self, lower: &Mount) -> io::Result<()> {
+    /// The root's files.
+    pub fn tree(&self) -> &Tree {
+        &self.place().tree
+    }
+
+    /// The root's mount namespace.
+    pub(crate) fn mounts(&self) -> &Fd {
+        &self.place().mounts
+    }
+
+    /// A new terminal of the root: the end that its user has, and the one for a program's standard
+    /// input, output and error.
+    pub fn terminal(&self) -> io::Result<(File, File)> {
+        let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+        let user = self.tree().root().open_at(c"dev/pts/ptmx", flags, 0)?;
+        let program = user.open_terminal()?;
+        Ok((File::from(user), File::from(program)))
+    }
+
+    /// Returns where the layers are mounted.
+    fn mount_layers(&mut self, lower: &Mount) -> io::Result<CString> {
         let kernel = lower.kernel();
         // It may be built in.
         let _ = kernel.load_component("overlay", "");
@@ -95,8 +128,7 @@ impl ProgramRoot {
         let options = format!("lowerdir={lower},upperdir={memory}/upper,workdir={memory}/work");
         let options = CString::new(options)?;
         self.mount(c"overlay", &top, &options).map_err(no_overlay)?;
-        self.tree = Some(Tree::below(open_directory(&self.system, &top)?));
-        Ok(())
+        Ok(top)
     }
 
     fn mount(&mut self, kind: &CStr, directory: &CStr, options: &CStr) -> io::Result<()> {
@@ -105,42 +137,56 @@ impl ProgramRoot {
         Ok(())
     }
 
-    /// Adds what a running system has.
-    fn furnish(&self) -> io::Result<()> {
-        self.in_root(furnish_here)
+    /// Makes the namespace, and adds what a running system has.
+    fn furnish(&self, directory: &CStr) -> io::Result<Place> {
+        by_a_thread(|| {
+            enter_alone(&self.system, directory)?;
+            furnish_here(&self.system)?;
+            let here = Fd::working_directory(&self.system);
+            Ok(Place {
+                tree: Tree::below(open_directory(&self.system, c".")?),
+                mounts: here.open_at(c"/proc/thread-self/ns/mnt", libc::O_RDONLY, 0)?,
+            })
+        })
     }
 
     /// Mounts a directory of the host at a path of the root, whose directories are made if they are
     /// not there. A regular file is mounted at a file.
     pub fn bind(&self, directory: &HostDirectory, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
-        self.in_root(|system| {
-            bind_here(system, directory, &path).map_err(|error| named(error, &path))
-        })
-    }
-
-    /// Works on a thread that cannot leave the root: the volume may have symbolic links in the
-    /// place of directories.
-    fn in_root(&self, work: impl FnOnce(&System) -> io::Result<()> + Send) -> io::Result<()> {
-        let gone = |_| Err(io::Error::other("the thread that mounts has ended"));
-        thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                self.system.set_thread_apart()?;
-                self.system.enter_root(self.tree().root())?;
-                work(&self.system)
-            });
-            thread.join().unwrap_or_else(gone)
+        by_a_thread(|| {
+            self.system.set_thread_apart()?;
+            self.system.enter_mounts(self.mounts())?;
+            bind_here(&self.system, directory, &path).map_err(|error| named(error, &path))
         })
     }
 }
 
+/// Works on a thread that ends, and whose root becomes that of the programs: the volume may have
+/// symbolic links in the place of directories.
+fn by_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let gone = |_| Err(io::Error::other("the thread that mounts has ended"));
+    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(gone))
+}
+
 impl Drop for ProgramRoot {
     fn drop(&mut self) {
-        self.tree = None;
+        self.place = None;
         for directory in self.mounted.iter().rev() {
             let _ = self.system.unmount(directory, libc::MNT_DETACH);
         }
     }
+}
+
+/// The calling thread enters a mount namespace of its own, whose root is the mount at a directory.
+fn enter_alone(system: &System, directory: &CStr) -> io::Result<()> {
+    let none = c"none";
+    system.unshare(libc::CLONE_NEWNS)?;
+    let private = libc::MS_REC | libc::MS_PRIVATE;
+    system.mount(none, c"/", none, private, c"")?;
+    system.change_directory(directory)?;
+    system.mount(c".", c"/", none, libc::MS_MOVE, c"")?;
+    system.change_root()
 }
 
 fn open_directory(system: &System, path: &CStr) -> io::Result<Fd> {

@@ -54,7 +54,7 @@ fn programs_run() -> TestResult {
         .argument(script)
         .variable("NAME", "kernel");
     shell
-        .root(root.tree())?
+        .root(&root)?
         .directory("/usr")
         .input(input_end)
         .output(end);
@@ -70,12 +70,12 @@ fn programs_run() -> TestResult {
     let child = sleep
         .argument("sleep")
         .argument("1000")
-        .root(root.tree())?
+        .root(&root)?
         .spawn()?;
     child.signal(15)?;
     assert_eq!(child.wait()?.signal(), Some(15));
 
-    let nothing = kernel.command("/nothing").root(root.tree())?.spawn();
+    let nothing = kernel.command("/nothing").root(&root)?.spawn();
     assert_eq!(
         nothing.err().map(|error| error.kind()),
         Some(ErrorKind::NotFound)
@@ -114,7 +114,7 @@ fn directories_of_the_host_are_bound() -> TestResult {
     let (mut output, end) = kernel.pipe()?;
     let mut shell = kernel.command("/usr/bin/busybox");
     shell.name("sh").argument("-c").argument(script);
-    let program = shell.root(root.tree())?.output(end).spawn()?;
+    let program = shell.root(&root)?.output(end).spawn()?;
     let mut text = String::new();
     output.read_to_string(&mut text)?;
     assert_eq!(text, "from the hostalonemore\n");

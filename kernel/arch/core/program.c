@@ -5,7 +5,8 @@
  * it. Its descendants are programs, too. No other task can execute one.
  *
  *   the child is made by      the calling client's task, whose files, root and credentials it gets
- *   before its program        it leaves the clients' session, and closes all files but 0 to 2
+ *   before its program        it leaves the clients' session, and closes all files but 0 to 2.
+ *                             A terminal at 0 becomes the one that controls its session
  *   the caller waits          until the program is executed, or that has failed
  *   when the kernel halts     all programs are killed, after the clients
  */
@@ -22,6 +23,7 @@
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
 #include <asm/host.h>
+#include <asm/ioctls.h>
 #include "deferred.h"
 #include "host.h"
 #include "patience.h"
@@ -127,6 +129,8 @@ static void ob_program_prepare(void)
 	set_current_blocked(&none);
 	current->signal->oom_score_adj = current->signal->oom_score_adj_min = 0;
 	ksys_setsid();
+	/* ENOTTY: it is another file. */
+	sys_ioctl(0, TIOCSCTTY, 0);
 	sys_close_range(3, ~0U, 0);
 }
 

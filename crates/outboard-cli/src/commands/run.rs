@@ -7,12 +7,14 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use outboard_error::{Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
+use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_bind::HostBind;
-use outboard_volume::program::{usual_environment, ProgramCommand};
+use outboard_volume::program::ProgramCommand;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -26,14 +28,16 @@ const NOT_FOUND: u8 = 127;
 /// Run a program of an image, with the image as its root
 #[derive(Args, Debug)]
 #[command(
-    long_about = "Run a program of an image, with the image as its root. The image stays as it is: \
-                  all changes lie in memory, and go with the program. Ends with the program's \
-                  exit code, or with 128 and the number of the signal that ended it; 125: the \
-                  command failed; 126: the program cannot be run; 127: there is none.",
+    long_about = "Run a program of an image, with the image as its root. The image stays as it is, \
+                  unless --rw is given: all changes lie in memory, and go with the program. Ends \
+                  with the program's exit code, or with 128 and the number of the signal that \
+                  ended it; 125: the command failed; 126: the program cannot be run; 127: there is \
+                  none.",
     after_help = "Examples:\
                   \n  outboard run debian.img -- cat /etc/debian_version\
                   \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'\
-                  \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv"
+                  \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv\
+                  \n  outboard run --rw --user www-data debian.img -- bash"
 )]
 pub struct RunArgs {
     /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
@@ -44,16 +48,50 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:/PATH[:ro]",
           value_parser = OsStringValueParser::new().try_map(parse_bind))]
     pub bind: Vec<HostBind>,
+    /// Write changes to the image, which nobody else may use meanwhile
+    #[arg(long, conflicts_with = "read_only")]
+    pub rw: bool,
+    /// The user that the program runs as: numbers, or names of the image [default: root]
+    #[arg(short, long, value_name = "USER[:GROUP]")]
+    pub user: Option<OsString>,
+    /// The directory in which the program begins, a path in the image [default: /]
+    #[arg(short, long, value_name = "DIR")]
+    pub workdir: Option<OsString>,
+    /// Set a variable of the program's environment; without a value, to that of the caller; may be
+    /// repeated
+    #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    pub env: Vec<Variable>,
+    /// Give the program a terminal, also if standard input and output are none
+    #[arg(short, long)]
+    pub tty: bool,
+    /// Pass standard input on, as always: for those who are used to type -it
+    #[arg(short, long)]
+    pub interactive: bool,
     /// The program, a path in the image or a name, and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// A variable of the environment. `None`: the caller has none of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable(Option<(OsString, OsString)>);
+
+fn parse_variable(text: &str) -> std::result::Result<Variable, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(OsString::from(value))),
+        None => (text, std::env::var_os(text)),
+    };
+    if name.is_empty() {
+        return Err("a variable has a name, as in LANG=C".to_owned());
+    }
+    Ok(Variable(value.map(|value| (name.into(), value))))
 }
 
 impl RunArgs {
     pub fn host_access(&self) -> HostAccess {
         let mut access = HostAccess {
             runs_programs: true,
-            ..uses_image(&ImageName::find(&self.image), false)
+            ..uses_image(&ImageName::find(&self.image), self.rw)
         };
         self.bind
             .iter()
@@ -64,13 +102,22 @@ impl RunArgs {
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     let (program, arguments) = options.program.split_first().expect("clap requires one");
-    let command = ProgramCommand {
+    let image = ImageName::find(&options.image);
+    let mut command = ProgramCommand {
         program: program.clone(),
         arguments: arguments.to_vec(),
-        environment: usual_environment(),
+        environment: options.env.iter().flat_map(|set| set.0.clone()).collect(),
+        directory: options.workdir.clone(),
+        login: None,
+        wants_terminal: options.tty,
         binds: options.bind.clone(),
     };
-    let ended = session.run_program(&ImageName::find(&options.image), &command);
+    if let Some(user) = options.user.clone() {
+        let shown = image.shown();
+        let find = move |tree: &_| login::find(user.as_bytes(), tree, &shown);
+        command.login = Some(Box::new(find));
+    }
+    let ended = session.run_program(&image, &command, options.rw);
     ended
         .map(status_of)
         .inspect_err(|error| note_kind(error, program))

@@ -10,6 +10,7 @@ use crate::image::Image;
 use crate::image_file::{cannot_open, cannot_write};
 use crate::image_lock;
 use crate::layers::open_partition;
+use crate::memory_disk::MemoryDisk;
 use crate::remote::{is_remote, Remote};
 use outboard::{BlockDevice, DiskOptions, FileLock};
 use outboard_error::format::size as size_text;
@@ -83,9 +84,14 @@ impl Session {
     ) -> Result<(Arc<Content>, Vec<FileLock>)> {
         self.host.with_held(path, write, |held| {
             let failed = |error: io::Error| match error.raw_os_error() {
-                Some(libc::EBUSY) => held.in_use(write),
+                Some(libc::EBUSY) => held.in_use(self.host.writes_images(write)),
                 _ => cannot_write(path, &error),
             };
+            if let (Some(most), true) = (self.host.changes_in_memory(), write) {
+                let locks = held.lock_to_serve().map_err(failed)?;
+                let disk = MemoryDisk::over(Arc::clone(&image.content), most);
+                return Ok((Arc::new(Content::Served(Arc::new(disk))), locks));
+            }
             if !write {
                 let locks = held.lock(false).map_err(failed)?;
                 return Ok((Arc::clone(&image.content), locks));
@@ -159,23 +165,27 @@ impl Session {
             options = options.without_lock();
         }
         let kernel = self.kernel(kind)?;
-        let guard = write.then(Guard::new);
+        let writes_image = self.host.writes_images(write);
+        let guard = writes_image.then(Guard::new);
         let added = match &*content {
             Content::File(file) => kernel.add_disk(&file.path(), options),
             Content::Served(disk) => kernel.add_served_disk(Arc::clone(disk), options),
             Content::Device(_) => unreachable!("a disk of a server is not added again"),
         };
         let disk = added.map_err(|error| match error.raw_os_error() {
-            Some(libc::EBUSY) => self.host.with_held(file, write, |held| held.in_use(write)),
+            Some(libc::EBUSY) => self
+                .host
+                .with_held(file, write, |held| held.in_use(writes_image)),
             _ => Error::failed(format!("cannot open image {}", file.display()), &error),
         })?;
         // Another process may have had the lock when the image was opened.
         self.host
-            .with_held(file, write, |held| held.check_locked(write))
+            .with_held(file, write, |held| held.check_locked(writes_image))
             .map_err(|error| cannot_open(file, &error))?;
         Ok(self.slots.add_disk(OpenDisk {
             image,
             writable: write,
+            writes_image,
             disk,
             _locks: locks,
             _guard: guard,

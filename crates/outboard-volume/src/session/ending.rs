@@ -71,6 +71,7 @@ impl Session {
     fn finish_last(mut self) -> Result<()> {
         let written =
             self.slots.has_written_disk() || self.slots.mounts().any(MountedDevice::is_written);
+        let written = self.host.writes_images(written);
         if written || self.slots.has_stacks() || !self.options().components.is_empty() {
             return self.finish();
         }

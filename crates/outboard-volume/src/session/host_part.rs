@@ -50,6 +50,8 @@ pub(super) struct HostPart {
     umask: u32,
     /// The process belongs to a program that is not ours.
     in_library: bool,
+    /// Changes of images stay in memory, of which they take so many bytes at most.
+    changes_in_memory: Option<u64>,
 }
 
 impl HostPart {
@@ -140,6 +142,7 @@ impl HostPart {
             snapshots: None,
             umask: 0,
             in_library: false,
+            changes_in_memory: None,
         }
     }
 
@@ -263,6 +266,20 @@ impl HostPart {
     /// Whether the command stays outside of the sandbox, and uses the kernel in other processes.
     pub(super) fn is_outside(&self) -> bool {
         self.outside
+    }
+
+    /// Most bytes of changes of images that stay in memory; `None`: they reach the images.
+    pub(super) fn changes_in_memory(&self) -> Option<u64> {
+        self.changes_in_memory
+    }
+
+    pub(super) fn set_changes_in_memory(&mut self, most: u64) {
+        self.changes_in_memory = Some(most);
+    }
+
+    /// Whether a disk that is opened in this way changes an image.
+    pub(super) fn writes_images(&self, write: bool) -> bool {
+        write && self.changes_in_memory.is_none()
     }
 
     /// The directory of snapshots of kernels.

@@ -28,6 +28,20 @@ impl Session {
         Ok(index)
     }
 
+    /// Mounts the file system that programs get as their root: for writing, unless it or the user
+    /// rules that out.
+    pub(crate) fn mount_for_programs(&mut self, name: &ImageName) -> Result<usize> {
+        if self.options().read_only {
+            return self.mount(name, false);
+        }
+        match self.mount(name, true) {
+            Err(error) if error.kind() == ErrorKind::ReadOnly && !self.host.writes_images(true) => {
+                self.mount(name, false)
+            }
+            mounted => mounted,
+        }
+    }
+
     fn mount_named(&mut self, name: &ImageName, write: bool) -> Result<usize> {
         if write {
             self.may_write(&name.shown())?;

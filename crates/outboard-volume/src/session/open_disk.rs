@@ -10,6 +10,8 @@ use outboard_sandbox::interrupt::Guard;
 pub(super) struct OpenDisk {
     pub(super) image: Image,
     pub(super) writable: bool,
+    /// What the kernel writes reaches the image.
+    pub(super) writes_image: bool,
     pub(super) disk: KernelDisk,
     /// Released after the disk.
     pub(super) _locks: Vec<FileLock>,
@@ -22,7 +24,7 @@ impl OpenDisk {
     /// name, and so the file ends with the session, or its end.
     pub(super) fn taken(&self, held: &HeldImages) -> Option<Failure> {
         let (shown, identity) = (self.image.shown(), self.image.identity);
-        if !self.writable {
+        if !self.writes_image {
             None
         } else if held.has_lost_name(identity) {
             let what = "was removed while it was open: what was written to it is lost";
@@ -39,7 +41,7 @@ impl OpenDisk {
 
     /// Returns what was lost of what the kernel did not flush itself.
     pub(super) fn flush(&self) -> Option<Failure> {
-        if !self.writable {
+        if !self.writes_image {
             return None;
         }
         let error = self.image.content.flush().err()?;

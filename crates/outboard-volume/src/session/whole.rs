@@ -10,13 +10,16 @@ use crate::destination::UsedFiles;
 use crate::layers::keys::Keys;
 use crate::layers::several::RegisteredDevices;
 use crate::options::Options;
-use outboard::{BlockDevice, Cancel, HostTree, Kernel, Mount, Tree};
+use outboard::{default_memory, BlockDevice, Cancel, HostTree, Kernel, Mount, Tree};
 use outboard_error::Result;
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::HostAccess;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The sandbox leaves the process little more memory than this.
+const MOST_CHANGES: u64 = 3 << 30;
 
 /// The tree of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,6 +172,13 @@ impl Session {
         } else {
             Interrupt::poll()
         }
+    }
+
+    /// From now on, images that are opened for writing stay as they are: changes lie in memory, and
+    /// go with the session.
+    pub fn keep_changes_in_memory(&mut self) {
+        let most = self.options().memory.unwrap_or_else(default_memory);
+        self.host.set_changes_in_memory(most.min(MOST_CHANGES));
     }
 
     /// Whether the process belongs to a program that is not ours.

@@ -483,6 +483,7 @@ impl Session {
         Ok(self.slots.add_disk(OpenDisk {
             image,
             writable: write,
+            writes_image: write,
             disk,
             _locks: Vec::new(),
             _guard: guard,
