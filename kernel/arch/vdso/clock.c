@@ -179,17 +179,21 @@ int __vdso_clock_getres(int clock, struct timespec *resolution)
 		coarse = ob_vdso_data.coarse_resolution;
 	} while (!is_over(sequence));
 	switch (clock) {
-	case CLOCK_REALTIME_COARSE:
-	case CLOCK_MONOTONIC_COARSE:
-		fine = coarse;
-		/* fallthrough */
 	case CLOCK_REALTIME:
 	case CLOCK_MONOTONIC:
 	case CLOCK_MONOTONIC_RAW:
 	case CLOCK_BOOTTIME:
 	case CLOCK_TAI:
+		/* Just after the boot the kernel may have finer timers before the page says so. */
+		if (fine == coarse)
+			break;
 		if (resolution)
 			set(resolution, 0, fine);
+		return 0;
+	case CLOCK_REALTIME_COARSE:
+	case CLOCK_MONOTONIC_COARSE:
+		if (resolution)
+			set(resolution, 0, coarse);
 		return 0;
 	}
 	return call(SYS_clock_getres, clock, (long)resolution);
