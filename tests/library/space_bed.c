@@ -56,7 +56,8 @@ static bool is_repeating;
 static void *repeat_thread(void *fn)
 {
 	while (__atomic_load_n(&is_repeating, __ATOMIC_ACQUIRE)) {
-		usleep(1000);
+		/* On an overloaded host user code needs some milliseconds to go on at all. */
+		usleep(5000);
 		((void (*)(void))fn)();
 	}
 	return NULL;

@@ -322,32 +322,36 @@ static void read_child(void)
 	struct sigaction action = {
 		.sa_sigaction = note_flags, .sa_flags = SA_SIGINFO | SA_RESTART,
 	};
-	char byte;
+	char bytes[2];
 
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
-	CHECK_EQUAL(read_byte(ends[0], &byte, 1), 1);
-	CHECK_EQUAL(read_byte(ends[0], &byte, 1), ERESTARTSYS);
+	CHECK_EQUAL(read_byte(ends[0], bytes, 1), 1);
+	CHECK_EQUAL(read_byte(ends[0], bytes, 2), ERESTARTSYS);
 }
 
-static void wait_until_blocked(pid_t child)
+/* In a read() of so many bytes: one that has ended may still be shown. */
+static void wait_until_blocked(pid_t child, unsigned int size)
 {
-	char path[32], text[64] = "";
-	int fd;
+	unsigned int number = 0, wanted = 0;
+	char path[32];
+	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", child);
-	while (strncmp(text, "0 ", 2)) {
-		fd = open(path, O_RDONLY);
-		CHECK(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-		close(fd);
+	while (wanted != size) {
+		file = fopen(path, "r");
+		CHECK(file != NULL);
+		if (fscanf(file, "%u %*x %*x %x", &number, &wanted) != 2 || number != SYS_read)
+			wanted = 0;
+		fclose(file);
 	}
 }
 
 /* Interrupts the child's read() by a signal that waits to be delivered. */
-static struct user_regs_struct interrupt_read(pid_t child)
+static struct user_regs_struct interrupt_read(pid_t child, unsigned int size)
 {
 	struct user_regs_struct registers;
 
-	wait_until_blocked(child);
+	wait_until_blocked(child, size);
 	CHECK(!kill(child, SIGUSR1));
 	expect_stop(child, SIGUSR1);
 	registers = registers_of(child);
@@ -366,7 +370,7 @@ static void restart(void)
 	child = begin(read_child);
 	expect_stop(child, SIGSTOP);
 	go_on(PTRACE_CONT, child, 0);
-	interrupt_read(child);
+	interrupt_read(child, 1);
 	step_to(child, SIGUSR1, (const void *)note_flags, SIGTRAP);
 	walk_to(child, read_call);
 	CHECK_EQUAL(registers_of(child).rax, SYS_read);
@@ -375,7 +379,7 @@ static void restart(void)
 	CHECK_EQUAL(registers_of(child).rax, 1);
 	/* A debugger that calls a function first takes the restart away. */
 	go_on(PTRACE_CONT, child, 0);
-	registers = interrupt_read(child);
+	registers = interrupt_read(child, 2);
 	registers.orig_rax = (unsigned long)-1;
 	set_registers(child, &registers);
 	go_on(PTRACE_CONT, child, 0);

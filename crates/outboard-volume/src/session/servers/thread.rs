@@ -52,6 +52,7 @@ mod tests {
     use outboard::{DiskOptions, Fd, MountOptions};
     use outboard_test_images::Work;
     use std::io::Read;
+    use std::sync::mpsc::sync_channel;
 
     #[test]
     fn the_end_is_awaited() {
@@ -76,7 +77,9 @@ mod tests {
 
     #[test]
     fn a_thread_in_a_dead_kernel_is_left_behind() {
-        let builder = Kernel::builder().contain_panic().panic(|_| {});
+        let (panicked, panic) = sync_channel(1);
+        let builder = Kernel::builder().contain_panic();
+        let builder = builder.panic(move |_| _ = panicked.try_send(()));
         let kernel = builder.boot().unwrap();
         let work = Work::new();
         let image = work.empty_ext4("image", 16, &[]);
@@ -92,9 +95,9 @@ mod tests {
         });
         begun.recv().unwrap();
         let_panic(&kernel);
-        while kernel.check().is_ok() {
-            std::thread::yield_now();
-        }
+        // A call of this thread at that moment would stay there, too.
+        panic.recv().unwrap();
+        assert_eq!(kernel.check(), Err(KernelError::Panicked));
         drop(reading.unwrap());
     }
 }
