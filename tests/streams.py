@@ -51,7 +51,7 @@ SIDE = {
         *(f"formats/test_{name}.py" for name in ("containers", "fuzz", "tar*")),
         *(f"program/test_{name}.py" for name in ("bad_input", "cp_hostile", "crash", "part_fsck"))),
     "programs": (
-        "mount", *(f"formats/test_{name}.py" for name in ("inside", "volumes")),
+        "mount", *(f"formats/test_{name}.py" for name in ("inside", "layers", "volumes")),
         *(f"program/test_{name}.py"
           for name in ("cli", "commands", "examples", "random_tree", "sandbox", "script"))),
     "library": ("invariants", "library/test_[!n]*.py"),
@@ -60,7 +60,7 @@ SIDE = {
         *(f"program/test_{name}.py"
           for name in ("network", "bad_servers", "server_errors", "durable", "limits")),
         *(f"formats/test_{name}.py"
-          for name in ("hidden_parts", "la*", "long_names", "mkfs*", "reproducible", "vhd"))),
+          for name in ("hidden_parts", "la[br]*", "long_names", "mkfs", "reproducible", "vhd"))),
 }
 MAIN, AGAIN = "others", "again"
 

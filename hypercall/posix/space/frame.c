@@ -10,7 +10,8 @@
  *   SIGSYS of a filter            a system call; of another architecture: a general protection
  *                                 fault, as of a Linux without IA32 emulation
  *   sent, STUB_SIGNAL             interrupted
- *   SIGBUS of a page fault        gone: the host has no memory for a page of RAM
+ *   SIGBUS of a page fault        gone: the host has no memory for a page of RAM. Above SPACE_END it
+ *                                 is the trap: not all pages of the host's clocks are there
  *   SIGILL                        an invalid instruction. The host raises it by itself, too
  *   raised by the host itself     a general protection fault. The numbers in the frame are those of
  *                                 an older trap
@@ -173,7 +174,8 @@ static void read_event(const ucontext_t *context, const siginfo_t *info,
 		event->error_code = GATE_ERROR;
 	} else if (code <= 0 || number == STUB_SIGNAL || vector > 31) {
 		event->kind = OB_SPACE_INTERRUPTED;
-	} else if (number == SIGBUS && vector == VECTOR_PAGE_FAULT) {
+	} else if (number == SIGBUS && vector == VECTOR_PAGE_FAULT &&
+		   load(&frame[REG_CR2]) < SPACE_END) {
 		event->kind = OB_SPACE_GONE;
 	} else {
 		event->vector = (uint32_t)vector;
