@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Disks in the memory of this process: only written pages take room. What was never written is
-//! read from the disk below, which stays as it is, or as zeros.
+//! Disks in the memory of this process: only written pages take room. Others are read from the
+//! disk below, which stays as it is, or as zeros.
 
 use crate::containers::Content;
 use outboard::Storage;

@@ -10,8 +10,8 @@
  *   SIGSYS of a filter            a system call; of another architecture: a general protection
  *                                 fault, as of a Linux without IA32 emulation
  *   sent, STUB_SIGNAL             interrupted
- *   SIGBUS of a page fault        gone: the host has no memory for a page of RAM. Above SPACE_END it
- *                                 is the trap: not all pages of the host's clocks are there
+ *   SIGBUS of a page fault        gone: the host has no memory for a page of RAM. Above SPACE_END
+ *                                 it is the trap: the host's clocks have pages that are not there
  *   SIGILL                        an invalid instruction. The host raises it by itself, too
  *   raised by the host itself     a general protection fault. The numbers in the frame are those of
  *                                 an older trap

@@ -16,7 +16,7 @@
 
 #define OB_PLACE(name) (offsetof(struct pt_regs, name) / sizeof(long))
 
-/* What is not in pt_regs. */
+/* Members that pt_regs does not have. */
 enum { OB_CS = sizeof(struct pt_regs) / sizeof(long), OB_SS, OB_NO_SEGMENT };
 
 /* In the order of user_regs_struct. */

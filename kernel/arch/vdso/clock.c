@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The code of [vdso]: what the time is, without a system call. It runs in programs.
+ * The code of [vdso]: the time, without a system call. It runs in programs.
  *
  * It computes what the kernel would (timekeeping.c of Linux): the host's monotonic clock, which
  * code of the platform reads, times a factor that clock_adjtime() may steer. So the two never
- * differ. What it does not know, it asks the kernel: other clocks, and when the kernel has to
- * compare its wall clock with the host's (core/time.c).
+ * differ. It asks the kernel for all that it does not know: for other clocks, and when the kernel
+ * has to compare its wall clock with the host's (core/time.c).
  */
 #define _GNU_SOURCE
 #include <sys/syscall.h>

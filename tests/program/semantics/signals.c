@@ -146,7 +146,7 @@ static void check_flags(void)
 	CHECK(!raise(SIGUSR2));
 	CHECK(!sigaction(SIGUSR2, NULL, &action) && action.sa_handler == SIG_DFL);
 	CHECK(signal(SIGKILL, SIG_IGN) == SIG_ERR && errno == EINVAL);
-	/* What is ignored is lost, and so is what waits when that begins. */
+	/* An ignored signal is lost, and so is one that waits when that begins. */
 	CHECK(signal(SIGUSR2, SIG_IGN) != SIG_ERR && !raise(SIGUSR2));
 	set_handler(SIGUSR2, count_signal, 0);
 }
