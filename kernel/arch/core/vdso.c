@@ -11,6 +11,7 @@
  * and programs make calls. Both pages are made when the first program starts.
  */
 #include <linux/binfmts.h>
+#include <linux/elf.h>
 #include <linux/gfp.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
@@ -26,7 +27,6 @@
 #include <asm/unistd.h>
 #include <outboard/hypercall_spaces.h>
 #include "../vdso/data.h"
-#include "binfmt_elf.h"
 #include "machine.h"
 #include "time.h"
 #include "vdso.h"

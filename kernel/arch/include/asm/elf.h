@@ -16,12 +16,25 @@
 #define CORE_DUMP_USE_REGSET
 #define SET_PERSONALITY(header) set_personality(PER_LINUX | (current->personality & ~PER_MASK))
 
-/* A signal frame has the processor's vector registers. */
-#define ARCH_DLINFO NEW_AUX_ENT(AT_MINSIGSTKSZ, ob_signal_frame_size())
+/* A signal frame has the processor's vector registers. The program may have no [vdso]. */
+#define ARCH_DLINFO							\
+do {									\
+	unsigned long vdso = ob_vdso_address();				\
+									\
+	NEW_AUX_ENT(AT_MINSIGSTKSZ, ob_signal_frame_size());		\
+	if (vdso)							\
+		NEW_AUX_ENT(AT_SYSINFO_EHDR, vdso);			\
+} while (0)
 
 #ifndef __ASSEMBLY__
 unsigned long ob_elf_hwcap(void);		/* core/space_task.c */
 unsigned long ob_signal_frame_size(void);	/* core/space_signal.c */
+
+/* core/vdso.c */
+struct linux_binprm;
+#define ARCH_HAS_SETUP_ADDITIONAL_PAGES 1
+int arch_setup_additional_pages(struct linux_binprm *program, int has_interpreter);
+unsigned long ob_vdso_address(void);
 
 /* Only a task that was made for a program can run one. */
 struct arch_elf_state { };
