@@ -197,10 +197,10 @@ def test_script(desk):
 @pytest.mark.needs("bash")
 def test_run(desk):
     code, = code_of("run")
-    programs.make_root(desk.path("root"), "cat", "ls", "wc")
-    desk.write("root/etc/debian_version", "12.0\n")
+    programs.make_root(desk.path("rootfs"), "cat", "ls", "wc")
+    desk.write("rootfs/etc/debian_version", "12.0\n")
     desk.write("site/index.html", "hello\n")
-    volume = images.make_ext4_of(desk.path("debian.img"), desk.path("root"))
+    volume = images.make_ext4_of(desk.path("debian.img"), desk.path("rootfs"))
     images.partitioned(desk.path("disk.img"), "label: gpt\nstart=2048, size=65536\nsize=131072\n",
                        {67584: volume}, 100)
     assert desk.run(code).splitlines()[0] == "12.0"

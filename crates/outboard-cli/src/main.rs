@@ -80,7 +80,7 @@ fn run() -> u8 {
     };
     let missing = host_needs::missing();
     let access = arguments.command.host_access();
-    if options.no_sandbox && !access.images.is_empty() {
+    if options.no_sandbox && access.needs_kernel() {
         warn(
             "warning: NO SANDBOX: an image that exploits a mistake of the kernel's code gets all \
              your rights",

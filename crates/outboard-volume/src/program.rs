@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A program of a volume, which the volume's kernel runs: the volume is its root. Its standard
-//! input, output and error are the ones of this process (`streams`).
+//! A program of a volume or of a directory of the host. The kernel that mounts this root runs the
+//! program. The program's standard input, output and error are the ones of this process
+//! (`streams`).
 //!
 //! | thread | does |
 //! |---|---|
@@ -8,9 +9,9 @@
 //! | the caller | waits for the first program, and passes on signals that ask this process to end |
 
 mod ends;
+mod root_source;
 mod streams;
 
-use crate::address::ImageName;
 use crate::host_bind::HostBind;
 use crate::session::Session;
 use ends::ProgramEnds;
@@ -21,6 +22,7 @@ use outboard::{
 use outboard_error::format::escaped;
 use outboard_error::{Error, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
+pub use root_source::RootSource;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -77,22 +79,19 @@ pub struct Login {
 }
 
 impl Session {
-    /// Runs a program of a volume to its end. Changes of the volume stay in memory, unless `write`.
-    /// Blocks.
+    /// Runs a program of a volume or directory to its end. Changes of these stay in memory, unless
+    /// `write`. Blocks.
     pub fn run_program(
         &mut self,
-        name: &ImageName,
+        source: &RootSource,
         command: &ProgramCommand,
         write: bool,
     ) -> Result<ExitStatus> {
-        if !write {
-            self.keep_changes_in_memory();
-        }
-        let index = self.mount_for_programs(name)?;
+        let index = source.mount(self, write)?;
         let interrupt = self.catch_interrupts();
         let ends = ProgramEnds::new(self.log().0);
         let mount = self.mounted(index);
-        let shown = name.shown();
+        let shown = source.shown();
         let root = mount
             .program_root()
             .map_err(|error| Error::failed(format!("{shown}: no root for programs"), &error))?;
@@ -217,7 +216,7 @@ impl ProgramRun<'_> {
             ),
             Some(libc::ENOENT) => explained(
                 error,
-                "there is no such file in the image, or not the interpreter that it names",
+                "there is no such file in its root, or not the interpreter that it names",
             ),
             Some(libc::ENOEXEC) => explained(error, "no program of x86-64 Linux, and no script"),
             Some(libc::EACCES) if is_directory() => explained(error, "it is a directory"),

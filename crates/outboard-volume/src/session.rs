@@ -16,6 +16,7 @@
 
 mod apart;
 mod devices;
+mod directories;
 mod disk_volumes;
 mod disks;
 mod ending;

@@ -11,11 +11,12 @@ use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_bind::HostBind;
-use outboard_volume::program::ProgramCommand;
+use outboard_volume::program::{ProgramCommand, RootSource};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// The exit code of failures of the command itself, as of env(1) and chroot(1).
@@ -25,30 +26,36 @@ const NOT_RUN: u8 = 126;
 /// There is no such program.
 const NOT_FOUND: u8 = 127;
 
-/// Run a program of an image, with the image as its root
+/// Run a program of an image or directory, which is its root
 #[derive(Args, Debug)]
 #[command(
-    long_about = "Run a program of an image, with the image as its root. The image stays as it is, \
-                  unless --rw is given: all changes lie in memory, and go with the program. Ends \
-                  with the program's exit code, or with 128 and the number of the signal that \
-                  ended it; 125: the command failed; 126: the program cannot be run; 127: there is \
-                  none.",
+    long_about = "Run a program of an image or directory, which is its root. The image or \
+                  directory stays as it is, unless --rw is given: all changes lie in memory, and \
+                  go with the program. Ends with the program's exit code, or with 128 and the \
+                  number of the signal that ended it; 125: the command failed; 126: the program \
+                  cannot be run; 127: there is none.",
     after_help = "Examples:\
                   \n  outboard run debian.img -- cat /etc/debian_version\
                   \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'\
+                  \n  outboard run --root ./rootfs -- sh -c 'echo a > /b; ls /'\
                   \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv\
                   \n  outboard run --rw --user www-data debian.img -- bash"
 )]
 pub struct RunArgs {
     /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
-    #[arg(value_name = "IMAGE")]
-    pub image: OsString,
+    #[arg(value_name = "IMAGE", required_unless_present = "root")]
+    pub image: Option<OsString>,
+    /// Run a program of a directory of the host, with the directory as its root, instead of an
+    /// image
+    #[arg(long, value_name = "DIR", conflicts_with = "image")]
+    pub root: Option<PathBuf>,
     /// Show a directory or a file of the host to programs at PATH; :ro: for reading only; may be
     /// repeated
     #[arg(long, value_name = "HOST:/PATH[:ro]",
           value_parser = OsStringValueParser::new().try_map(parse_bind))]
     pub bind: Vec<HostBind>,
-    /// Write changes to the image, which nobody else may use meanwhile
+    /// Write changes to the image, which nobody else may use meanwhile, or to the directory of
+    /// --root
     #[arg(long, conflicts_with = "read_only")]
     pub rw: bool,
     /// The user that the program runs as: numbers, or names of the image [default: root]
@@ -88,11 +95,22 @@ fn parse_variable(text: &str) -> std::result::Result<Variable, String> {
 }
 
 impl RunArgs {
+    fn source(&self) -> RootSource {
+        match (&self.root, &self.image) {
+            (Some(path), _) => RootSource::Directory(path.clone()),
+            (None, image) => {
+                let image = image.as_ref().expect("clap requires one");
+                RootSource::Volume(ImageName::find(image))
+            }
+        }
+    }
+
     pub fn host_access(&self) -> HostAccess {
-        let mut access = HostAccess {
-            runs_programs: true,
-            ..uses_image(&ImageName::find(&self.image), self.rw)
+        let mut access = match self.source() {
+            RootSource::Volume(name) => uses_image(&name, self.rw),
+            RootSource::Directory(path) => uses_directory(path, self.rw),
         };
+        access.runs_programs = true;
         self.bind
             .iter()
             .for_each(|bind| bind.add_access(&mut access));
@@ -102,7 +120,7 @@ impl RunArgs {
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     let (program, arguments) = options.program.split_first().expect("clap requires one");
-    let image = ImageName::find(&options.image);
+    let source = options.source();
     let mut command = ProgramCommand {
         program: program.clone(),
         arguments: arguments.to_vec(),
@@ -113,14 +131,26 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
         binds: options.bind.clone(),
     };
     if let Some(user) = options.user.clone() {
-        let shown = image.shown();
+        let shown = source.shown();
         let find = move |tree: &_| login::find(user.as_bytes(), tree, &shown);
         command.login = Some(Box::new(find));
     }
-    let ended = session.run_program(&image, &command, options.rw);
+    let ended = session.run_program(&source, &command, options.rw);
     ended
         .map(status_of)
         .inspect_err(|error| note_kind(error, program))
+}
+
+/// The access that a root directory needs. One that is not there needs none: the directory above
+/// it would be changed.
+fn uses_directory(path: PathBuf, write: bool) -> HostAccess {
+    let mut access = HostAccess::default();
+    match (path.is_dir(), write) {
+        (true, true) => access.writes.push(path),
+        (true, false) => access.reads.push(path),
+        (false, _) => {}
+    }
+    access
 }
 
 fn status_of(status: ExitStatus) -> CommandStatus {

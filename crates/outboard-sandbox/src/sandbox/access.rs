@@ -85,6 +85,11 @@ impl HostAccess {
         self.reads.is_empty() && self.writes.is_empty()
     }
 
+    /// Whether a kernel of the command looks at what strangers have made: images, or programs.
+    pub fn needs_kernel(&self) -> bool {
+        !self.images.is_empty() || self.runs_programs
+    }
+
     /// Adds further disks of the same machine, with the rights of the images.
     pub fn with_disks(&self, disks: &[PathBuf]) -> Self {
         let mut access = self.clone();

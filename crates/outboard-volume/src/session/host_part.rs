@@ -84,13 +84,13 @@ impl HostPart {
         if let Some(network) = &network {
             network.check_capture(&used)?;
         }
-        let has_images = !access.images.is_empty();
+        let needs_kernel = access.needs_kernel();
         Ok(Self {
             held,
             used: Arc::new(used),
             network,
             outside: access.outside,
-            snapshots: has_images.then(snapshots::directory).flatten(),
+            snapshots: needs_kernel.then(snapshots::directory).flatten(),
             umask: process.umask,
             ..Self::new(options, process.keys)
         })
@@ -153,7 +153,7 @@ impl HostPart {
         access: &HostAccess,
         prepare: impl FnOnce(),
     ) -> Result<()> {
-        let harmless = access.images.is_empty() && !access.parses;
+        let harmless = !access.needs_kernel() && !access.parses;
         if harmless || access.outside || self.options.no_sandbox {
             return Ok(());
         }

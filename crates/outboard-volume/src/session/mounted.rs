@@ -25,6 +25,8 @@ pub(super) enum MountSource {
     Server {
         identity: (u64, u64),
     },
+    /// A directory of the host.
+    Directory,
 }
 
 impl MountSource {
@@ -33,7 +35,7 @@ impl MountSource {
         match self {
             MountSource::Disk { disk, .. } => *disk == its_disk,
             MountSource::Node { stack, .. } => Some(*stack) == its_stack,
-            MountSource::Server { .. } => false,
+            MountSource::Server { .. } | MountSource::Directory => false,
         }
     }
 }

@@ -209,7 +209,7 @@ impl Slots {
         let disks = match origin {
             MountSource::Disk { disk, .. } => vec![disk],
             MountSource::Node { stack, .. } => self.disks_of_stack(stack).to_vec(),
-            MountSource::Server { .. } => Vec::new(),
+            MountSource::Server { .. } | MountSource::Directory => Vec::new(),
         };
         let images = disks.into_iter().map(|disk| &self.disk(disk).image);
         images.collect()
@@ -218,7 +218,7 @@ impl Slots {
     /// The parts of disks that a mount lies on.
     pub(super) fn parts_under(&self, origin: MountSource) -> Vec<DiskPart> {
         match origin {
-            MountSource::Server { .. } => Vec::new(),
+            MountSource::Server { .. } | MountSource::Directory => Vec::new(),
             MountSource::Disk { disk, partition } => {
                 let range = self.disk(disk).image.range_of(partition);
                 vec![DiskPart { disk, range }]
