@@ -443,6 +443,47 @@ static void test_interrupt(void)
 	end_repeating();
 }
 
+static uint64_t late;
+static bool is_ready;
+
+/* The stub gets no processor before the interrupt has been sent. */
+static void run_late(void)
+{
+	if (!__atomic_exchange_n(&is_ready, false, __ATOMIC_ACQ_REL))
+		return;
+	ob_host_space_interrupt(mock_host, 0);
+	usleep(20000);
+	kill(stub_of(late), SIGCONT);
+}
+
+/* A program goes on although an interrupt comes before each of its entries, or early in each. */
+static void test_progress(void)
+{
+	int entries;
+
+	late = new_space(BYTES(SYSCALL LOOP));
+	registers = (struct ob_space_registers){ .ip = CODE };
+	for (entries = 0; entries < 50; entries++) {
+		ob_host_space_interrupt(mock_host, 0);
+		if (enter(late) != OB_SPACE_INTERRUPTED)
+			break;
+		CHECK_EQUAL(registers.ip, CODE);
+	}
+	CHECK_EQUAL(event.kind, OB_SPACE_SYSCALL);
+	CHECK(entries);
+	registers = (struct ob_space_registers){ .ip = CODE };
+	repeat(run_late);
+	for (entries = 0; entries < 50; entries++) {
+		kill(stub_of(late), SIGSTOP);
+		__atomic_store_n(&is_ready, true, __ATOMIC_RELEASE);
+		if (enter(late) != OB_SPACE_INTERRUPTED)
+			break;
+	}
+	end_repeating();
+	CHECK_EQUAL(event.kind, OB_SPACE_SYSCALL);
+	CHECK_EQUAL(registers.ip, CODE + 2);
+}
+
 /* ---- stubs that die ------------------------------------------------------ */
 
 #define NOBODY 65533
@@ -630,8 +671,8 @@ static const struct platform_test tests[] = {
 	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
 	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(protect),
 	TEST(bad_mappings), TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt),
-	TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes), TEST(zygote_dies),
-	TEST(process_dies), TEST(fork), TEST(many_spaces), TEST(clock),
+	TEST(progress), TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes),
+	TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces), TEST(clock),
 	{ NULL, NULL },
 };
 

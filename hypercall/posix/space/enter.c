@@ -13,6 +13,9 @@
  * first, then reads `is_wanted`. User code can block the signal, by an rt_sigreturn of its own. So
  * a stub that does not come out in time is killed.
  *
+ * On an overloaded host the signal can come before the user thread has got a processor, each time
+ * anew. So after some such entries in a row, one is let begin: it sets `running` late.
+ *
  * User code can also report the end of its entry and run on. Nothing that matters relies on this
  * report (space.c). When an interrupt was wanted, before the vCPU runs another thread, and before
  * the vCPU's own thread sleeps, the user thread must stand still (invariant V18). Else it is
@@ -26,6 +29,10 @@
 
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 1000
+
+/* Vain entries in a row after which one is let begin, and those that still lengthen the wait. */
+#define VAIN_MOST 4u
+#define MORE_MOST 5u
 
 /* Of the calling thread: the vCPU that it has run since it slept last, and 1. 0: none. */
 static __thread uint32_t has_run __attribute__((tls_model("initial-exec")));
@@ -72,6 +79,9 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 		*ob_space_word(thread->door, DOOR_SPINS) =
 			ob_spinning_is_useful(&thread->spinning) ? STUB_SPINS : 0;
 	}
+	/* The thread clears this when it goes on. */
+	if (thread->vain)
+		__atomic_store_n(ob_space_word(thread->slot, SLOT_SLEEPS), 1, __ATOMIC_SEQ_CST);
 	*(uint64_t *)(thread->door + DOOR_FRAME) = ob_frame_address(vcpu);
 	thread->entry++;
 	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
@@ -106,6 +116,27 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 	}
 	ob_space_unlock(&space->lock);
 	return lives;
+}
+
+/*
+ * Waits until the thread has begun, up to twice as long after each vain entry more. User code can
+ * hide that it runs. So this ends, too, when threads of the stub have run for long. From then on
+ * interrupts end the entry. False: the stub is gone.
+ */
+static bool let_begin(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t vcpu)
+{
+	const pid_t pid = thread->space->pid;
+	const uint64_t own_end = ob_space_running_time(pid) + LOOK_NSEC;
+	const uint32_t more = thread->vain - VAIN_MOST, not_wanted = 0;
+	uint32_t looks = 1u << (more < MORE_MOST ? more : MORE_MOST);
+
+	while (looks-- && !ob_space_begins(thread) && ob_space_running_time(pid) < own_end)
+		if (!look(all, thread, vcpu, &not_wanted, NULL))
+			return false;
+	__atomic_store_n(&all->vcpus[vcpu].running, thread, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&all->vcpus[vcpu].is_wanted, __ATOMIC_SEQ_CST))
+		ob_zygote_signal(all, vcpu, pid, thread->tid);
+	return true;
 }
 
 /*
@@ -172,6 +203,7 @@ bool ob_space_renew(struct ob_spaces *all, struct ob_space_thread *thread, uint3
 
 	if (!settle(all, thread, true))
 		return false;
+	thread->vain = 0;
 	ob_frame_reset(thread->slot, thread->entry);
 	ob_frame_write(thread->slot, vcpu, &registers);
 	/* The thread of that vCPU may wait for it to stand still meanwhile. */
@@ -189,26 +221,38 @@ static bool is_canonical(uint64_t address)
 	return (uint64_t)((int64_t)(address << 16) >> 16) == address;
 }
 
+/* An interrupt was wanted already. Unlocks the space. */
+static void end_unrun(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread)
+{
+	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
+	thread->vain++;
+	ob_space_unlock(&thread->space->lock);
+}
+
 /* The space is locked. */
 static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 		struct ob_space_registers *registers, struct ob_space_event *event)
 {
 	struct ob_space_thread *thread = &space->threads[number];
 	struct ob_space_vcpu *vcpu = &all->vcpus[number];
+	const bool is_late = thread->vain >= VAIN_MOST;
+	const uint64_t start = registers->ip;
 	bool lives, was_wanted;
 
 	write_frame(vcpu, thread, number, registers);
-	__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
-		__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
-		ob_space_unlock(&space->lock);
-		event->kind = OB_SPACE_INTERRUPTED;
-		return;
+	if (!is_late) {
+		__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
+		if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
+			end_unrun(vcpu, thread);
+			event->kind = OB_SPACE_INTERRUPTED;
+			return;
+		}
 	}
 	start_thread(all, thread, number);
 	ob_space_unlock(&space->lock);
-	lives = await_end(all, thread, number, &vcpu->is_wanted, &vcpu->spinning);
+	lives = (!is_late || let_begin(all, thread, number)) &&
+		await_end(all, thread, number, &vcpu->is_wanted, &vcpu->spinning);
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
 	was_wanted = __atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST);
@@ -216,6 +260,10 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 		ob_zygote_signal_over(all, number);
 	if (lives && (!was_wanted || settle(all, thread, false)))
 		ob_frame_read(thread->slot, registers, event);
+	if (event->kind == OB_SPACE_INTERRUPTED && registers->ip == start)
+		thread->vain++;
+	else
+		thread->vain = 0;
 }
 
 void ob_host_space_enter(struct ob_host *host, uint64_t number, uint32_t vcpu,

@@ -79,6 +79,7 @@ struct ob_space_thread {
 	bool is_clean;		/* it has run no user code since it was made, or as good as new */
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see wait.c; atomic */
+	uint32_t vain;		/* entries in a row that an interrupt ended where they had begun */
 	struct ob_spinning spinning;	/* of the thread in the stub */
 };
 
@@ -198,6 +199,11 @@ bool ob_space_budget_lasts(struct ob_space_budget *budget, pid_t pid);
  */
 bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint32_t *sleeps,
 		    struct ob_spinning *spinning);
+/*
+ * Waits until the thread, whose slot says that it sleeps, has begun to run user code a moment ago,
+ * or has reported the end of its entry. False: neither in LOOK_NSEC.
+ */
+bool ob_space_begins(struct ob_space_thread *thread);
 void ob_space_wake(uint32_t *word);
 /*
  * Whether the user thread of a vCPU stands still, and stays so until the next entry. A thread that

@@ -20,6 +20,7 @@
 #include "space.h"
 
 #define SPIN_NSEC 20000ull
+#define MOMENT_NSEC 100000ull
 #define BUDGET_NSEC 1000000000ull
 #define PATIENCE_NSEC 30000000000ull
 #define RELUCTANCE_MOST 255u
@@ -92,10 +93,10 @@ static bool spin(const uint32_t *word, uint32_t value)
 }
 
 /* User code may write the word at any time, so the clock ends the wait. */
-static bool sleep_until(uint32_t *word, uint32_t value)
+static bool sleep_until(uint32_t *word, uint32_t value, uint64_t nsec)
 {
-	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
-	const struct timespec time = { 0, (long)LOOK_NSEC };
+	const uint64_t end = ob_host_clock_monotonic(NULL) + nsec;
+	const struct timespec time = { 0, (long)nsec };
 	uint32_t now;
 
 	for (;;) {
@@ -122,11 +123,26 @@ bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint3
 			return true;
 	}
 	if (!sleeps)
-		return sleep_until(word, value);
+		return sleep_until(word, value, LOOK_NSEC);
 	__atomic_store_n(sleeps, 1, __ATOMIC_SEQ_CST);
-	found = sleep_until(word, value);
+	found = sleep_until(word, value, LOOK_NSEC);
 	__atomic_store_n(sleeps, 0, __ATOMIC_RELAXED);
 	return found;
+}
+
+bool ob_space_begins(struct ob_space_thread *thread)
+{
+	uint32_t *done = ob_space_word(thread->slot, SLOT_DONE);
+	const uint32_t *sleeps = ob_space_word(thread->slot, SLOT_SLEEPS);
+	const uint64_t end = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
+	bool has_begun = false;
+
+	while (!has_begun && ob_host_clock_monotonic(NULL) < end) {
+		has_begun = has_value(sleeps, 0);
+		if (sleep_until(done, thread->entry, MOMENT_NSEC))
+			return true;
+	}
+	return has_begun;
 }
 
 /* Moving the sleepers of a word to the same word counts them, and wakes none. */
