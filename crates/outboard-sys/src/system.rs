@@ -245,6 +245,13 @@ impl System {
         self.change_limit(resource as usize, new)
     }
 
+    /// Sets the soft limit of this process, at most to the hard one. `resource`: `RLIMIT_*`.
+    pub fn set_soft_limit(&self, resource: c_uint, soft: u64) -> io::Result<()> {
+        let mut limit = self.limit(resource as usize)?;
+        limit.rlim_cur = soft.min(limit.rlim_max);
+        self.change_limit(resource as usize, limit)
+    }
+
     /// Raises a limit of this process as far towards `wanted` as its hard limit allows. Returns the
     /// new limit.
     pub fn raise_limit(&self, resource: c_uint, wanted: u64) -> io::Result<u64> {

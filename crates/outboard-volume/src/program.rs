@@ -9,6 +9,7 @@
 //! | the caller | waits for the first program, and passes on signals that ask this process to end |
 
 mod ends;
+mod network;
 mod root_source;
 mod streams;
 
@@ -24,7 +25,7 @@ use outboard_error::{Error, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
 pub use root_source::RootSource;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -39,13 +40,12 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// Until programs that were killed have ended.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Descriptors that a program may have, as on any Linux. The hard limit stays at what the kernel
+/// has.
+const OPEN_FILES: u64 = 1024;
+
 /// The directories in which a program is looked for if nobody says otherwise.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// The host name of a volume that has none.
-const HOST_NAME: &[u8] = b"outboard";
-/// Linux takes so many bytes.
-const LONGEST_HOST_NAME: u64 = 64;
 
 /// Finds a user in the files of a volume.
 pub type FindLogin = Box<dyn Fn(&Tree) -> Result<Login>>;
@@ -95,6 +95,7 @@ impl Session {
         let root = mount
             .program_root()
             .map_err(|error| Error::failed(format!("{shown}: no root for programs"), &error))?;
+        network::prepare(mount.kernel(), &root)?;
         let binds = command.binds.iter();
         let shown_binds: Result<Vec<_>> =
             binds.map(|bind| bind.show(mount.kernel(), &root)).collect();
@@ -131,8 +132,7 @@ impl ProgramRun<'_> {
             Some(find) => find(self.root.tree())?,
             None => Login::default(),
         };
-        // Neither is worth an error.
-        let _ = system.set_host_name(&host_name(self.root.tree()));
+        // Not worth an error.
         let _ = system.adopt_orphans();
         let streams = Streams::new(kernel, self.root, self.command.wants_terminal);
         let streams = streams.map_err(failed)?;
@@ -155,6 +155,11 @@ impl ProgramRun<'_> {
     }
 
     fn start(&self, login: &Login, files: &[File; 3]) -> Result<RunningProgram> {
+        // Programs inherit it. They may raise it to the hard limit.
+        let _ = self
+            .kernel()
+            .system()
+            .set_soft_limit(libc::RLIMIT_NOFILE, OPEN_FILES);
         let environment = environment(&self.command.environment, login);
         let program = &self.command.program;
         let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
@@ -222,26 +227,6 @@ impl ProgramRun<'_> {
             Some(libc::EACCES) if is_directory() => explained(error, "it is a directory"),
             _ => error,
         }
-    }
-}
-
-/// The volume's host name, as hostname(5) has it.
-fn host_name(tree: &Tree) -> Vec<u8> {
-    let path = Path::new("/etc/hostname");
-    let mut text = Vec::new();
-    // Opening a FIFO could wait for ever.
-    let is_file = tree.metadata(path).is_ok_and(|found| found.is_file());
-    let opened = is_file.then(|| tree.open(path).ok()).flatten();
-    if let Some(file) = opened {
-        let _ = file.take(LONGEST_HOST_NAME).read_to_end(&mut text);
-    }
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
-    let length = text.iter().take_while(|byte| is_part(byte)).count();
-    text.truncate(length);
-    if text.is_empty() {
-        HOST_NAME.to_vec()
-    } else {
-        text
     }
 }
 

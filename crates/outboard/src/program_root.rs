@@ -7,10 +7,13 @@
 //! | /proc, /sys, /dev/pts | the kernel |
 //! | /dev, /tmp, /run, /dev/shm | memory |
 //! | wherever they are bound | directories of the host ([`ProgramRoot::bind`]) |
+//! | files such as /etc/resolv.conf | memory ([`ProgramRoot::show_text`]) |
 //!
 //! All of it is mounted in a namespace of its own, whose root it is: programs mount, unshare and
 //! pivot as on any system. The namespace goes, with all mounts, when nobody has it any more: this
 //! root, and the programs.
+
+mod text_file;
 
 use crate::host_directory;
 use crate::kernel_files::make_directory;
@@ -255,7 +258,6 @@ fn mount_host(system: &System, directory: &HostDirectory, path: &CStr) -> io::Re
     system.mount(directory.tag(), path, &kind, flags, c"")
 }
 
-/// The directory of the file is mounted aside for a moment.
 fn bind_file(
     system: &System,
     directory: &HostDirectory,
@@ -263,13 +265,27 @@ fn bind_file(
     path: &CStr,
 ) -> io::Result<()> {
     let here = Fd::working_directory(system);
-    let aside = c"/run/.outboard-bind";
     if let Some(end) = path.to_bytes().iter().rposition(|&byte| byte == b'/') {
         make_directories(system, &CString::new(&path.to_bytes()[..end])?)?;
     }
     here.open_at(path, libc::O_CREAT | libc::O_RDONLY, 0o644)?;
+    bind_from_aside(system, name, path, |aside| {
+        mount_host(system, directory, aside)
+    })
+}
+
+/// Binds a file over the one at a path. `mount` mounts the directory that has it aside, for a
+/// moment.
+fn bind_from_aside(
+    system: &System,
+    name: &CStr,
+    path: &CStr,
+    mount: impl FnOnce(&CStr) -> io::Result<()>,
+) -> io::Result<()> {
+    let here = Fd::working_directory(system);
+    let aside = c"/run/.outboard-bind";
     make_directory(&here, aside)?;
-    mount_host(system, directory, aside)?;
+    mount(aside)?;
     let file = CString::new([aside.to_bytes(), b"/", name.to_bytes()].concat())?;
     let bound = system.mount(&file, path, c"", libc::MS_BIND, c"");
     system.unmount(aside, libc::MNT_DETACH)?;
