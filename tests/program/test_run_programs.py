@@ -14,8 +14,8 @@ import pytest
 
 from support import host, images, program, programs
 
-PROGRAMS = ("busybox", "cat", "grep", "ls", "head", "md5sum", "mkdir", "mount", "rm", "seq",
-            "sleep", "stat", "sync", "true", "unshare", "wc")
+PROGRAMS = ("busybox", "cat", "grep", "ls", "head", "losetup", "md5sum", "mkdir", "mke2fs", "mount",
+            "rm", "seq", "sleep", "stat", "sync", "true", "truncate", "umount", "unshare", "wc")
 ACCOUNTS = {"passwd": "root:x:0:0::/root:/bin/sh\nann:x:7:8:Ann:/home/ann:/bin/sh\n",
             "group": "root:x:0:\nann:x:8:\nstaff:x:50:bob,ann\n", "hostname": "box.example\n"}
 
@@ -155,6 +155,36 @@ def test_programs_mount(image):
             "mount --bind /tmp /other && cat /other/a && unshare -Urm true && echo apart; "
             "grep ' / / ' /proc/self/mountinfo | wc -l")
     assert script(image, text).stdout == b"a\napart\n1\n"
+
+
+def test_programs_mount_what_they_made(image):
+    """Loop devices, which mount(8) has open meanwhile; overlays; device nodes of the image."""
+    text = ("mkdir /disk && truncate -s 8M /file && mke2fs -q -t ext4 /file && "
+            "mount -o loop /file /disk && echo a > /disk/a && umount /disk && losetup -a && "
+            "mount -o loop,ro /file /disk && cat /disk/a && mkdir /tmp/u /tmp/w /top && "
+            "mount -t overlay -o lowerdir=/disk,upperdir=/tmp/u,workdir=/tmp/w none /top && "
+            "echo b > /top/b && ls /tmp/u && busybox mknod /null c 1 3 && echo c > /null && "
+            "grep -c '^/dev/vda / ext4 rw' /proc/mounts")
+    done = script(image, text)
+    assert (done.stdout, done.returncode) == (b"a\nb\n1\n", 0), done
+
+
+@pytest.mark.parametrize("text", (
+    "mount -o loop /file /disk; echo a > /disk/a",
+    "losetup /dev/loop0 /file; unshare -m bash -c 'mount /dev/loop0 /disk; echo a > /disk/a; "
+    "sleep 1000' & until grep -q . /sys/block/loop0/stat && [ -e /sys/fs/ext4/loop0 ]; do :; done; "
+    "sleep 0.2"), ids=("here", "apart"))
+def test_mounts_that_programs_leave_behind(image, work, text):
+    """Both file systems end well: the image's, and that in a file of it."""
+    copy = shutil.copy(image, os.path.join(work, "copy.img"))
+    text = f"mkdir /disk && truncate -s 8M /file && mke2fs -q -t ext4 /file && {{ {text}; }}"
+    assert options(copy, ("--rw",), text).returncode == 0
+    assert state(copy) == "clean"
+    host.run("e2fsck", "-fn", copy)
+    inner = os.path.join(work, "inner.img")
+    program.good("cp", f"{copy}:/file", inner)
+    assert state(inner) == "clean"
+    assert program.good("cat", f"{inner}:/a").out == "a\n"
 
 
 def state(image):

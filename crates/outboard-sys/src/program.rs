@@ -12,6 +12,9 @@ use std::ptr::null;
 /// Lowest number of a descriptor that replaces no standard one.
 const ABOVE_STANDARD: usize = 3;
 
+/// Linux: include/uapi/linux/loop.h.
+const LOOP_CLR_FD: usize = 0x4c01;
+
 /// As execve(2) takes strings: pointers, and NULL.
 fn list(strings: &[CString]) -> Vec<*const c_char> {
     let pointers = strings.iter().map(|string| string.as_ptr());
@@ -107,6 +110,15 @@ impl System {
         unsafe { self.call(libc::SYS_setresuid, [user, user, user, 0, 0, 0]) }.map(drop)
     }
 
+    /// Ends swapping to a file or device of a kernel.
+    pub fn end_swap(&self, path: &CStr) -> io::Result<()> {
+        if self.is_host() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        // SAFETY: the path is a NUL-terminated string that outlives the call.
+        unsafe { self.call(libc::SYS_swapoff, [string(path), 0, 0, 0, 0, 0]) }.map(drop)
+    }
+
     /// Gives a kernel another host name. EINVAL: it has more than 64 bytes.
     pub fn set_host_name(&self, name: &[u8]) -> io::Result<()> {
         if self.is_host() {
@@ -161,6 +173,12 @@ impl System {
 }
 
 impl Fd {
+    /// Takes the file from this loop device; if it is in use, at the end of its last user.
+    pub fn detach_loop(&self) -> io::Result<()> {
+        // SAFETY: this request takes no argument.
+        unsafe { self.ioctl(LOOP_CLR_FD, 0) }.map(drop)
+    }
+
     /// Makes these files the standard input, output and error of the calling thread of a kernel,
     /// which was set apart. EXDEV: they are of different kernels.
     pub fn make_standard(files: [&Fd; 3]) -> io::Result<()> {

@@ -25,6 +25,7 @@ mod mount_table;
 mod nbd;
 pub mod net;
 mod path;
+mod program_leftovers;
 mod program_root;
 mod readiness;
 mod server_requests;

@@ -17,6 +17,7 @@ mod text_file;
 
 use crate::host_directory;
 use crate::kernel_files::make_directory;
+use crate::program_leftovers;
 use crate::{File, HostDirectory, Mount, Tree};
 use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CStr, CString};
@@ -26,15 +27,22 @@ use std::path::Path;
 use std::thread;
 
 /// Devices that every system has: name, mode, major and minor number (Linux:
-/// Documentation/admin-guide/devices.txt).
-const DEVICES: [(&CStr, u32, u32, u32); 6] = [
+/// Documentation/admin-guide/devices.txt). The first use of one loads its component.
+const DEVICES: [(&CStr, u32, u32, u32); 8] = [
     (c"dev/null", 0o666, 1, 3),
     (c"dev/zero", 0o666, 1, 5),
     (c"dev/full", 0o666, 1, 7),
     (c"dev/random", 0o666, 1, 8),
     (c"dev/urandom", 0o666, 1, 9),
     (c"dev/tty", 0o666, 5, 0),
+    (c"dev/fuse", 0o666, 10, 229),
+    (c"dev/loop-control", 0o660, 10, 237),
 ];
+
+/// Loop devices: how many names they have here, and their major number. Linux makes each one when
+/// it is first used.
+const LOOPS: u32 = 8;
+const LOOP_MAJOR: u32 = 7;
 
 /// Links of /dev: name, target.
 const LINKS: [(&CStr, &CStr); 5] = [
@@ -153,13 +161,18 @@ impl ProgramRoot {
         })
     }
 
+    /// The calling thread, which is to end, enters the root's namespace.
+    fn enter(&self) -> io::Result<()> {
+        self.system.set_thread_apart()?;
+        self.system.enter_mounts(self.mounts())
+    }
+
     /// Mounts a directory of the host at a path of the root, whose directories are made if they are
     /// not there. A regular file is mounted at a file.
     pub fn bind(&self, directory: &HostDirectory, path: &Path) -> io::Result<()> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         by_a_thread(|| {
-            self.system.set_thread_apart()?;
-            self.system.enter_mounts(self.mounts())?;
+            self.enter()?;
             bind_here(&self.system, directory, &path).map_err(|error| named(error, &path))
         })
     }
@@ -174,7 +187,14 @@ fn by_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Resu
 
 impl Drop for ProgramRoot {
     fn drop(&mut self) {
+        let _ = by_a_thread(|| {
+            let swaps =
+                Fd::working_directory(&self.system).open_at(c"/proc/swaps", libc::O_RDONLY, 0)?;
+            self.enter()?;
+            program_leftovers::end_swap(&self.system, &swaps)
+        });
         self.place = None;
+        let _ = program_leftovers::detach_loops(&self.system);
         for directory in self.mounted.iter().rev() {
             let _ = self.system.unmount(directory, libc::MNT_DETACH);
         }
@@ -189,7 +209,16 @@ fn enter_alone(system: &System, directory: &CStr) -> io::Result<()> {
     system.mount(none, c"/", none, private, c"")?;
     system.change_directory(directory)?;
     system.mount(c".", c"/", none, libc::MS_MOVE, c"")?;
-    system.change_root()
+    system.change_root()?;
+    allow_devices(system)
+}
+
+/// Lets programs use device nodes of the root, as on any system. Other users of the same file
+/// system still cannot: this copy of the mount is the namespace's own.
+fn allow_devices(system: &System) -> io::Result<()> {
+    let none = c"none";
+    let flags = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_NOATIME;
+    system.mount(none, c"/", none, flags, c"")
 }
 
 fn open_directory(system: &System, path: &CStr) -> io::Result<Fd> {
@@ -213,15 +242,23 @@ fn furnish_here(system: &System) -> io::Result<()> {
             .map_err(|error| named(error, path))?;
     }
     for (path, mode, major, minor) in DEVICES {
-        let device = libc::makedev(major, minor);
-        here.make_node_at(path, libc::S_IFCHR | mode, device)
-            .map_err(|error| named(error, path))?;
+        make_device(&here, path, libc::S_IFCHR | mode, (major, minor))?;
+    }
+    for number in 0..LOOPS {
+        let path = CString::new(format!("dev/loop{number}"))?;
+        make_device(&here, &path, libc::S_IFBLK | 0o660, (LOOP_MAJOR, number))?;
     }
     for (path, target) in LINKS {
         here.make_symlink_at(target, path)
             .map_err(|error| named(error, path))?;
     }
     Ok(())
+}
+
+/// `device`: its major and minor number.
+fn make_device(here: &Fd, path: &CStr, mode: u32, device: (u32, u32)) -> io::Result<()> {
+    here.make_node_at(path, mode, libc::makedev(device.0, device.1))
+        .map_err(|error| named(error, path))
 }
 
 /// Makes a directory and those above it, unless they are there.

@@ -44,6 +44,7 @@ static u64 __init ob_tcp_entries(void)
  * Dodge loglevel: the program says what it wants to hear.
  * Dodge thash_entries: TCP's table of connections follows from the memory that there may be, not
  * from that at boot. Of much memory it takes less than Linux would.
+ * Dodge bdev_allow_write_mounted: programs mount loop devices that mount(8) has open for writing.
  */
 static void __init ob_command_line_setup(void)
 {
@@ -52,7 +53,8 @@ static void __init ob_command_line_setup(void)
 
 	length = scnprintf(ob_command_line, COMMAND_LINE_SIZE,
 			   "console_msg_format=syslog memhp_default_state=online_kernel "
-			   "slab_min_objects=4 rcupdate.rcu_expedited=1 loglevel=%d ",
+			   "slab_min_objects=4 rcupdate.rcu_expedited=1 "
+			   "bdev_allow_write_mounted=1 loglevel=%d ",
 			   ob_machine.console_level + 1);
 	if (IS_ENABLED(CONFIG_INET))
 		length += scnprintf(ob_command_line + length, COMMAND_LINE_SIZE - length,
