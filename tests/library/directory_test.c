@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -480,6 +482,36 @@ static void test_removal(void)
 	CHECK_EQUAL(add(top, "other", 0, 0), -ENODEV);
 }
 
+static int is_over;
+
+static void *mount_again_and_again(void *unused)
+{
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
+		if (!ob_sys_mount("share", "/in", "virtiofs", 0, NULL))
+			OK(ob_sys_umount2("/in", 0));
+	return unused;
+}
+
+/* Another thread mounts the directory at any moment of its removal. Both end. */
+static void test_removal_races(void)
+{
+	pthread_t thread;
+	int dir, result;
+
+	client_boot(2);
+	OK(ob_sys_mkdir("/in", 0755));
+	CHECK(!pthread_create(&thread, NULL, mount_again_and_again, NULL));
+	for (int i = 0; i < 100; i++) {
+		dir = add(top, "share", 0, 0);
+		CHECK(dir >= 0);
+		while ((result = ob_dir_remove(dir)) == -EBUSY)
+			sched_yield();
+		CHECK_EQUAL(result, 0);
+	}
+	__atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+	CHECK(!pthread_join(thread, NULL));
+}
+
 /* A child has no descriptors of the directory; the parent goes on. */
 static void test_fork(void)
 {
@@ -510,7 +542,8 @@ static const struct {
 	{ "many", test_many }, { "owners", test_owners }, { "attributes", test_attributes },
 	{ "read-only", test_read_only }, { "one-file", test_one_file },
 	{ "changes-outside", test_changes_outside }, { "limits", test_limits },
-	{ "files", test_files }, { "removal", test_removal }, { "fork", test_fork },
+	{ "files", test_files }, { "removal", test_removal },
+	{ "removal-races", test_removal_races }, { "fork", test_fork },
 };
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@ import pytest
 from library import test_capi as capi
 
 CASES = ["contents", "mapping", "names", "many", "owners", "attributes", "read-only", "one-file",
-         "changes-outside", "limits", "files", "removal", "fork"]
+         "changes-outside", "limits", "files", "removal", "removal-races", "fork"]
 
 
 @pytest.fixture(scope="module", name="program")

@@ -437,21 +437,32 @@ static bool ob_virtio_stops(struct ob_virtio *virtio)
 	return true;
 }
 
-/* The driver's own reset waits until the device is out of the buffers, which it then frees. */
+/* From now on the device answers no more: a driver that waits for it, under locks, must not. */
+static bool ob_virtio_break(struct ob_virtio *virtio)
+{
+	if (!ob_virtio_stops(virtio)) {
+		ob_virtio_list_add(virtio);
+		if (virtio->status & VIRTIO_CONFIG_S_DRIVER_OK)
+			ob_host_virtio_start(ob_host, virtio->number, virtio->config_interrupt);
+		return false;
+	}
+	virtio_break_device(&virtio->device);
+	return true;
+}
+
+/*
+ * The driver's own reset waits until the device is out of the buffers, which it then frees. Only
+ * virtiofs waits for replies first, to the requests of a mount in this moment: its device, which is
+ * in this process, answers until then.
+ */
 int ob_virtio_remove(u32 number)
 {
 	struct ob_virtio *virtio = ob_virtio_take(number);
 
 	if (!virtio)
 		return -ENOENT;
-	if (!ob_virtio_stops(virtio)) {
-		ob_virtio_list_add(virtio);
-		if (virtio->status & VIRTIO_CONFIG_S_DRIVER_OK)
-			ob_host_virtio_start(ob_host, number, virtio->config_interrupt);
+	if (virtio->device.id.device != VIRTIO_ID_FS && !ob_virtio_break(virtio))
 		return -EBUSY;
-	}
-	/* The device answers no more: a driver that waits for it, under locks, must not. */
-	virtio_break_device(&virtio->device);
 	unregister_virtio_device(&virtio->device);
 	return 0;
 }
