@@ -7,16 +7,24 @@ use outboard_volume::layers::keys::Keys;
 use outboard_volume::options::Options;
 use outboard_volume::session::ProcessState;
 
-/// Reads the umask, and opens the key file or the terminal, unless the command has no image.
-pub fn process_state(options: &Options, access: &HostAccess) -> ProcessState {
+/// The umask of the user.
+pub fn umask() -> u32 {
     // Only a change returns it.
     let umask = System::Host.umask(0);
     System::Host.umask(umask);
+    umask
+}
+
+/// Reads the umask, and opens the key file or the terminal, unless the command has no image.
+pub fn process_state(options: &Options, access: &HostAccess) -> ProcessState {
     let needs_no_key = access.images.is_empty() && !access.outside;
     let keys = if needs_no_key {
         Keys::default()
     } else {
         Keys::open(options)
     };
-    ProcessState { umask, keys }
+    ProcessState {
+        umask: umask(),
+        keys,
+    }
 }

@@ -50,6 +50,7 @@ pub mod octal;
 mod opened_disk;
 #[doc(hidden)]
 pub mod options;
+pub mod overlay_file;
 #[doc(hidden)]
 pub mod program;
 #[doc(hidden)]

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The kernel knows disks of whole sectors.
-const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 
 /// The format of a new image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -571,6 +571,7 @@ impl Command {
             .iter()
             .try_for_each(|disk| check_reserved(disk))?;
         self.check_images(access)?;
+        let options = self.prepared(options)?;
         match self.work_on_host(&options, output) {
             Some(worked) => {
                 let status = worked?;
@@ -582,6 +583,15 @@ impl Command {
                     self.run(session, output)
                 })
             }
+        }
+    }
+
+    /// Makes the files that the command opens as images, before the sandbox. Returns how they are
+    /// opened.
+    fn prepared(&self, options: Options) -> Result<Options> {
+        match self {
+            Command::Run(run) => run.options.prepare(options),
+            _ => Ok(options),
         }
     }
 

@@ -3,14 +3,17 @@
 
 use super::bind_option::parse_bind;
 use crate::exit_code::{set_failure_code, CommandStatus};
+use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Failure, Result};
 use outboard_sandbox::HostAccess;
 use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::host_bind::HostBind;
+use outboard_volume::options::Options;
+use outboard_volume::overlay_file;
 use outboard_volume::program::{ProgramCommand, RootSource};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
@@ -31,15 +34,16 @@ const NOT_FOUND: u8 = 127;
 #[command(
     long_about = "Run a program of an image or directory, which is its root. The image or \
                   directory stays as it is, unless --rw is given: all changes lie in memory, and \
-                  go with the program. Ends with the program's exit code, or with 128 and the \
-                  number of the signal that ended it; 125: the command failed; 126: the program \
-                  cannot be run; 127: there is none.",
+                  go with the program; --overlay keeps them in a file. Ends with the program's \
+                  exit code, or with 128 and the number of the signal that ended it; 125: the \
+                  command failed; 126: the program cannot be run; 127: there is none.",
     after_help = "Examples:\
                   \n  outboard run debian.img -- cat /etc/debian_version\
                   \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'\
                   \n  outboard run --root ./rootfs -- sh -c 'echo a > /b; ls /'\
                   \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv\
-                  \n  outboard run --rw --user www-data debian.img -- bash"
+                  \n  outboard run --rw --user www-data debian.img -- bash\
+                  \n  outboard run --overlay changes.qcow2 debian.img -- apt-get install nginx"
 )]
 pub struct RunArgs {
     /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
@@ -58,6 +62,10 @@ pub struct RunArgs {
     /// --root
     #[arg(long, conflicts_with = "read_only")]
     pub rw: bool,
+    /// Keep changes in FILE, a qcow2 image over IMAGE, which stays as it is: FILE is made if there
+    /// is none
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "read_only", "disks", "root"])]
+    pub overlay: Option<PathBuf>,
     /// The user that the program runs as: numbers, or names of the image [default: root]
     #[arg(short, long, value_name = "USER[:GROUP]")]
     pub user: Option<OsString>,
@@ -100,14 +108,52 @@ impl RunArgs {
             (Some(path), _) => RootSource::Directory(path.clone()),
             (None, image) => {
                 let image = image.as_ref().expect("clap requires one");
-                RootSource::Volume(ImageName::find(image))
+                RootSource::Volume(self.opened(ImageName::find(image)))
             }
         }
     }
 
+    /// The volume of the image, or of the overlay over it.
+    fn opened(&self, image: ImageName) -> ImageName {
+        match &self.overlay {
+            Some(overlay) => ImageName {
+                file: overlay.clone(),
+                ..image
+            },
+            None => image,
+        }
+    }
+
+    /// Whether changes stay.
+    fn writes(&self) -> bool {
+        self.rw || self.overlay.is_some()
+    }
+
+    /// Before the sandbox: makes the overlay. Returns how it is opened.
+    pub fn prepare(&self, mut options: Options) -> Result<Options> {
+        if let (Some(overlay), Some(image)) = (&self.overlay, &self.image) {
+            let image = ImageName::find(image);
+            overlay_file::prepare(overlay, &image.file, &mut options, umask())?;
+        }
+        Ok(options)
+    }
+
+    /// An overlay is of no use where nothing can be written.
+    fn advised(&self, error: Error) -> Error {
+        if self.overlay.is_none() || error.kind() != ErrorKind::ReadOnly {
+            return error;
+        }
+        let advise = |failure: Failure| {
+            let advice = "without --overlay, changes lie in memory";
+            let text = format!("{}; {advice}", failure.message());
+            failure.with_message(text).into()
+        };
+        error.into_failure().map_or_else(|other| other, advise)
+    }
+
     pub fn host_access(&self) -> HostAccess {
         let mut access = match self.source() {
-            RootSource::Volume(name) => uses_image(&name, self.rw),
+            RootSource::Volume(name) => uses_image(&name, self.writes()),
             RootSource::Directory(path) => uses_directory(path, self.rw),
         };
         access.runs_programs = true;
@@ -135,9 +181,10 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
         let find = move |tree: &_| login::find(user.as_bytes(), tree, &shown);
         command.login = Some(Box::new(find));
     }
-    let ended = session.run_program(&source, &command, options.rw);
+    let ended = session.run_program(&source, &command, options.writes());
     ended
         .map(status_of)
+        .map_err(|error| options.advised(error))
         .inspect_err(|error| note_kind(error, program))
 }
 

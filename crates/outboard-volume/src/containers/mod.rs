@@ -119,6 +119,12 @@ pub fn create_qcow2(file: File, size: u64) -> io::Result<()> {
     qcow2::create(file, size)
 }
 
+/// Makes an empty file a qcow2 image whose disk, of this size, is that of another image so far.
+/// `format`: "raw" or "qcow2".
+pub fn create_overlay(file: File, size: u64, backing: String, format: &str) -> io::Result<()> {
+    qcow2::create_overlay(file, size, backing, format)
+}
+
 impl Container {
     /// Finds out what an open file is.
     pub fn find(file: File, path: &Path, options: &ImageOptions) -> io::Result<Self> {

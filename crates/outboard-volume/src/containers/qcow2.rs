@@ -114,6 +114,16 @@ fn refused_base(path: &Path, fault: &Fault) -> io::Error {
     failure.with_message(text).into()
 }
 
+/// The error of a backing file that another program has locked.
+fn written_below(path: &Path) -> io::Error {
+    let shown = path.display();
+    let text = format!(
+        "it is based on {shown}, which is in use by another program that may write to it; wait \
+         until that has ended"
+    );
+    wrong(ErrorKind::Locked, text)
+}
+
 fn layer_format(file: &File, format: Option<&[u8]>) -> io::Result<bool> {
     match format {
         Some(b"qcow2") => Ok(true),
@@ -210,7 +220,11 @@ impl Chain {
     /// is based on.
     pub fn lock(&self, write: bool, ours: bool) -> io::Result<Vec<FileLock>> {
         let lock = |(index, layer): (usize, &Layer)| {
-            FileLock::new(layer.file.try_clone()?, write && index == 0)
+            let locked = FileLock::new(layer.file.try_clone()?, write && index == 0);
+            locked.map_err(|error| match error.raw_os_error() {
+                Some(libc::EBUSY) if index > 0 => written_below(&layer.path),
+                _ => error,
+            })
         };
         let layers = self.layers.iter().enumerate();
         layers.skip(usize::from(ours)).map(lock).collect()
@@ -237,6 +251,14 @@ fn open_layer(layer: &Layer, write: bool, backing: Option<Disk>) -> io::Result<D
 pub fn create(file: File, size: u64) -> io::Result<()> {
     let file = ImageFile::try_from(file)?;
     let builder: Qcow2CreateBuilder<ImageFile> = Driver::<ImageFile>::create_builder(file);
+    builder.size(size).create()
+}
+
+/// The same with a disk that has the bytes of a backing file so far.
+pub fn create_overlay(file: File, size: u64, backing: String, format: &str) -> io::Result<()> {
+    let file = ImageFile::try_from(file)?;
+    let builder: Qcow2CreateBuilder<ImageFile> = Driver::<ImageFile>::create_builder(file);
+    let builder = builder.backing(backing, format.to_owned());
     builder.size(size).create()
 }
 
