@@ -110,7 +110,9 @@ static void ob_evict_main(void)
  */
 void ob_evict(struct ob_vcpu *vcpu, struct task_struct *task, enum ob_away why)
 {
-	local_irq_disable();
+	/* A lent thread has them off already, and the lock validator does not know. */
+	raw_local_irq_disable();
+	trace_hardirqs_off();
 	vcpu->service.check_at = 0;
 	ob_delay_point();
 	WRITE_ONCE(vcpu->bound_thread, ob_this_thread->self);
