@@ -587,7 +587,7 @@ static void test_zygote_dies(void)
 	end_repeating();
 	CHECK(process_ends(stub));
 	ob_host_space_destroy(mock_host, space);
-	CHECK_EQUAL(ob_host_space_create(mock_host, &space), -EAGAIN);
+	CHECK_EQUAL(ob_host_space_create(mock_host, &space), -ESRCH);
 	ob_host_regions_release(mock_host);
 }
 

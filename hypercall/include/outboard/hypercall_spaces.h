@@ -29,8 +29,8 @@
 
 /*
  * Makes an empty space, and stores its number, which is not 0. The caller's interrupts are on, and
- * it holds no lock. The call waits for nothing but the host. -EAGAIN, -ENOMEM: the kernel kills the
- * program.
+ * it holds no lock. The call waits for nothing but the host. The kernel kills the program after
+ * -EAGAIN, -ENOMEM, or -ESRCH: the host makes no spaces any more.
  */
 int ob_host_space_create(struct ob_host *host, uint64_t *space);
 

@@ -225,7 +225,10 @@ uint64_t ob_clock_offset(void);
 void ob_zygote_end(struct ob_spaces *all);
 /* Frees what belongs to it. There are no such calls any more. */
 void ob_zygote_release(struct ob_spaces *all);
-/* Makes a process that runs the mapper's code with the door of this space. -EAGAIN. */
+/*
+ * Makes a process that runs the mapper's code with the door of this space. -EAGAIN, or -ESRCH: the
+ * zygote has ended.
+ */
 int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid);
 /* Whether the process has ended. It is then reaped. */
 bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid);
@@ -236,7 +239,7 @@ void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t 
 /* Nobody needs that signal any more. */
 void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu);
 
-/* mapper.c: makes the process of a space, and a thread for vCPU 0. -EAGAIN. */
+/* mapper.c: makes the process of a space, and a thread for vCPU 0. -EAGAIN, -ESRCH. */
 int ob_mapper_start(struct ob_spaces *all, struct ob_space *space);
 /*
  * Adds changes of mappings to the list. The stub makes them before user code enters. The space is

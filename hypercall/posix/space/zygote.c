@@ -390,7 +390,9 @@ int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid)
 	done = request(all, end);
 	*pid = (pid_t)*ob_space_word(door, DOOR_CHILD);
 	ob_space_unlock(&all->lock);
-	return done ? 0 : -EAGAIN;
+	if (done)
+		return 0;
+	return has_ended(all) ? -ESRCH : -EAGAIN;
 }
 
 bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid)

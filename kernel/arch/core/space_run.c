@@ -155,6 +155,13 @@ static void __noreturn ob_program_kill_unrun(int error)
 {
 	const bool memory = error == -ENOMEM;
 
+	if (error == -ESRCH) {
+		pr_warn_ratelimited("%s (process %d) is killed: the host has ended the process "
+				    "that starts programs, and none starts any more: see the "
+				    "host's log, and boot the kernel again\n",
+				    current->comm, task_pid_nr(current));
+		do_group_exit(SIGKILL);
+	}
 	pr_warn_ratelimited("%s (process %d) is killed: the host has no %s for it (error %d): "
 			    "raise its limits (%s), or run fewer programs\n",
 			    current->comm, task_pid_nr(current),
