@@ -17,6 +17,17 @@ from support import host, images, program, programs
 pytestmark = [pytest.mark.long, pytest.mark.needs_root]
 PYTHON = os.path.realpath(sys.executable)
 CASES = os.path.join(program.REPOSITORY, "tests", "support", "posix_cases.py")
+# What decides about files in sticky directories. Hosts differ, so both kernels get the host's.
+SETTINGS = [f"/proc/sys/fs/protected_{name}"
+            for name in ("fifos", "hardlinks", "regular", "symlinks")]
+# Arguments: these settings with their values, then those of the Python that follows.
+START = """
+import os, sys
+for setting, value in zip(sys.argv[1:9:2], sys.argv[2:9:2]):
+    with open(setting, "w", encoding="ascii") as stream:
+        stream.write(value)
+os.execv(sys.executable, [sys.executable, *sys.argv[9:]])
+"""
 
 
 @pytest.fixture(scope="module", name="image")
@@ -29,6 +40,11 @@ def fixture_image(tmp_path_factory):
                                tree)
 
 
+def read(path):
+    with open(path, encoding="ascii") as stream:
+        return stream.read()
+
+
 @pytest.mark.timeout(3600)
 def test_like_the_host(work, image):
     """About 4,000 cases. Outside of the sandbox, which refuses devices."""
@@ -37,9 +53,11 @@ def test_like_the_host(work, image):
         os.chmod(f"{work}/{name}", 0o755)
     theirs = json.loads(host.run(sys.executable, CASES, f"{work}/theirs", timeout=1500).stdout)
     library = sysconfig.get_path("stdlib")
+    settings = [word for path in SETTINGS for word in (path, read(path))]
     done = subprocess.run(
         program.command("run", "--no-sandbox", "--bind", f"{work}/ours:/cases", "--bind",
-                        f"{library}:{library}:ro", image, "--", PYTHON, "/cases.py", "/cases"),
+                        f"{library}:{library}:ro", image, "--", PYTHON, "-c", START, *settings,
+                        "/cases.py", "/cases"),
         capture_output=True, text=True, timeout=3000, check=False)
     assert not done.returncode, done.stderr
     ours = json.loads(done.stdout)
