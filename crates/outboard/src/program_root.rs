@@ -4,7 +4,7 @@
 //! | at | comes from |
 //! |---|---|
 //! | / | the volume; if it is mounted read-only, under a layer in memory that takes all changes |
-//! | /proc, /sys, /dev/pts | the kernel |
+//! | /proc, /sys, /sys/fs/cgroup, /dev/pts | the kernel |
 //! | /dev, /tmp, /run, /dev/shm | memory |
 //! | wherever they are bound | directories of the host ([`ProgramRoot::bind`]) |
 //! | files such as /etc/resolv.conf | memory ([`ProgramRoot::show_text`]) |
@@ -55,9 +55,14 @@ const LINKS: [(&CStr, &CStr); 5] = [
 
 /// The mounts below the root, in this order: type, path, options. A path that is not there is
 /// made.
-const MOUNTS: [(&CStr, &CStr, &CStr); 7] = [
+const MOUNTS: [(&CStr, &CStr, &CStr); 8] = [
     (c"proc", c"proc", c""),
     (c"sysfs", c"sys", c""),
+    (
+        c"cgroup2",
+        c"sys/fs/cgroup",
+        c"nsdelegate,memory_recursiveprot",
+    ),
     (c"tmpfs", c"dev", c"mode=0755"),
     (c"devpts", c"dev/pts", c"mode=0620,ptmxmode=0666"),
     (c"tmpfs", c"dev/shm", c"mode=1777"),

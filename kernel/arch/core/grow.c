@@ -17,8 +17,10 @@
  * memory, so at the ceiling an allocation fails. An allocation of a file system first waits for
  * pages that are being written: they become free.
  */
+#include <linux/cgroup.h>
 #include <linux/kthread.h>
 #include <linux/memblock.h>
+#include <linux/memcontrol.h>
 #include <linux/memory_hotplug.h>
 #include <linux/memory.h>
 #include <linux/mm.h>
@@ -259,6 +261,9 @@ static bool ob_wait_for_writing(void)
 
 bool __real_out_of_memory(struct oom_control *control);
 
+/* Bytes of a control group's path that a line of the log has room for. */
+#define OB_GROUP_PATH 192
+
 /* In the place of a victim: one that was killed before is not gone yet. */
 #define OB_VICTIM_ENDS ((void *)-1UL)
 
@@ -295,6 +300,37 @@ static bool ob_kill_for_memory(const struct oom_control *control)
 	return again;
 }
 
+/* As ob_limit_report(), for a control group. */
+#ifdef CONFIG_MEMCG
+static void ob_group_limit_report(const struct mem_cgroup *group)
+{
+	unsigned long limit = READ_ONCE(group->memory.max);
+	char path[OB_GROUP_PATH];
+
+	/* The end of a longer path is missing. */
+	cgroup_path(group->css.cgroup, path, sizeof(path));
+	pr_err("Memory cgroup out of memory: memory.max of %s is %lu KB\n", path,
+	       limit << (PAGE_SHIFT - 10));
+}
+#else
+static void ob_group_limit_report(const struct mem_cgroup *group)
+{
+}
+#endif
+
+/*
+ * A control group has reached its own limit, which more memory for the kernel would not raise. Only
+ * programs of the group are killed.
+ */
+static bool ob_kill_for_group(struct oom_control *control)
+{
+	bool again = __real_out_of_memory(control);
+
+	if (control->chosen && control->chosen != OB_VICTIM_ENDS)
+		ob_group_limit_report(control->memcg);
+	return again;
+}
+
 /*
  * The allocation is tried again after true, and fails after false.
  *
@@ -306,6 +342,8 @@ bool __wrap_out_of_memory(struct oom_control *control)
 {
 	unsigned long steps = READ_ONCE(ob_grower.steps);
 
+	if (control->memcg)
+		return ob_kill_for_group(control);
 	if (current == ob_grower.task)
 		return false;
 	if (ob_has_just_grown()) {

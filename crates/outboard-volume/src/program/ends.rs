@@ -3,22 +3,29 @@
 //!
 //! | line of the log | warning |
 //! |---|---|
-//! | `Out of memory: Killed process N (NAME) total-vm:...` | with the reason of the next line |
-//! | `Out of memory: REASON` | `NAME (process N) was killed: REASON` |
+//! | `Out of memory: Killed process N (NAME) total-vm:...` | with the reason of a later line |
+//! | `Out of memory: REASON` | for each of these: `NAME (process N) was killed: REASON` |
 //! | `NAME (process N) TEXT` | the same |
+//!
+//! Where a control group has reached its limit, the first lines begin with `Memory cgroup out of
+//! memory: `. With memory.oom.group, all programs of the group are killed for one reason.
 
 use crate::session::without_time;
 use outboard::{Level, LogRing};
 use outboard_error::{warn, Hint};
 use std::sync::Arc;
 
+/// How lines about memory begin: where the kernel has no more, and where a control group has.
+const KERNEL: &str = "Out of memory: ";
+const GROUP: &str = "Memory cgroup out of memory: ";
+
 /// Watches the log.
 pub(super) struct ProgramEnds {
     log: Arc<LogRing>,
     /// Lines before this position are done.
     position: usize,
-    /// The program that was killed, until the line with the reason.
-    victim: Option<String>,
+    /// The programs that were killed, until the line with the reason.
+    victims: Vec<String>,
 }
 
 impl ProgramEnds {
@@ -27,7 +34,7 @@ impl ProgramEnds {
         Self {
             log,
             position,
-            victim: None,
+            victims: Vec::new(),
         }
     }
 
@@ -35,27 +42,33 @@ impl ProgramEnds {
     pub(super) fn report(&mut self) {
         for (number, line) in self.log.numbered_since(self.position, Level::Warning) {
             self.position = number + 1;
-            if let Some(warning) = self.warning(without_time(&line).trim_end()) {
+            for warning in self.warnings(without_time(&line).trim_end()) {
                 warn(warning);
             }
         }
     }
 
-    fn warning(&mut self, line: &str) -> Option<String> {
-        let Some(text) = line.strip_prefix("Out of memory: ") else {
-            return names_process(line).then(|| format!("warning: {line}"));
+    fn warnings(&mut self, line: &str) -> Vec<String> {
+        let of_kernel = line.strip_prefix(KERNEL);
+        let Some(text) = of_kernel.or_else(|| line.strip_prefix(GROUP)) else {
+            let shown = names_process(line).then(|| format!("warning: {line}"));
+            return shown.into_iter().collect();
         };
         if let Some(victim) = killed(text) {
-            self.victim = Some(victim);
-            return None;
+            // Linux also kills the first one of a group again.
+            if !self.victims.contains(&victim) {
+                self.victims.push(victim);
+            }
+            return Vec::new();
         }
-        let victim = self.victim.take()?;
         let hint = if text.starts_with("the kernel") {
             Hint::MoreMemory.to_string()
         } else {
             String::new()
         };
-        Some(format!("warning: {victim} was killed: {text}{hint}"))
+        let ends = self.victims.drain(..);
+        ends.map(|victim| format!("warning: {victim} was killed: {text}{hint}"))
+            .collect()
     }
 }
 
@@ -78,7 +91,7 @@ mod tests {
 
     fn warnings(lines: &[&str]) -> Vec<String> {
         let mut ends = ProgramEnds::new(Arc::new(LogRing::new(1)));
-        let warnings = lines.iter().filter_map(|line| ends.warning(line));
+        let warnings = lines.iter().flat_map(|line| ends.warnings(line));
         warnings.collect()
     }
 
@@ -90,6 +103,25 @@ mod tests {
             warnings(&["a invoked oom-killer", killed, reason, reason]),
             ["warning: a) total-vm:1 (process 57) was killed: the host gives no more than 1 MB of \
               the kernel's 2 MB"]
+        );
+    }
+
+    #[test]
+    fn all_of_a_group_are_killed_for_its_limit() {
+        let lines = [
+            "Memory cgroup out of memory: Killed process 5 (a) total-vm:4kB, anon-rss:3kB",
+            "Tasks in /box are going to be killed due to memory.oom.group set",
+            "Memory cgroup out of memory: Killed process 5 (a) total-vm:4kB, anon-rss:0kB",
+            "Memory cgroup out of memory: Killed process 6 (b) total-vm:4kB, anon-rss:3kB",
+            "Memory cgroup out of memory: memory.max of /box is 8 KB",
+            "Memory cgroup out of memory: memory.max of /box is 8 KB",
+        ];
+        assert_eq!(
+            warnings(&lines),
+            [
+                "warning: a (process 5) was killed: memory.max of /box is 8 KB",
+                "warning: b (process 6) was killed: memory.max of /box is 8 KB"
+            ]
         );
     }
 
