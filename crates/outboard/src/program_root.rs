@@ -192,14 +192,20 @@ fn by_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Resu
 
 impl Drop for ProgramRoot {
     fn drop(&mut self) {
-        let _ = by_a_thread(|| {
-            let swaps =
-                Fd::working_directory(&self.system).open_at(c"/proc/swaps", libc::O_RDONLY, 0)?;
-            self.enter()?;
-            program_leftovers::end_swap(&self.system, &swaps)
-        });
-        self.place = None;
-        let _ = program_leftovers::detach_loops(&self.system);
+        // A root that could not be made has had no programs.
+        if self.place.is_some() {
+            let _ = by_a_thread(|| {
+                let swaps = Fd::working_directory(&self.system).open_at(
+                    c"/proc/swaps",
+                    libc::O_RDONLY,
+                    0,
+                )?;
+                self.enter()?;
+                program_leftovers::end_swap(&self.system, &swaps)
+            });
+            self.place = None;
+            let _ = program_leftovers::detach_loops(&self.system);
+        }
         for directory in self.mounted.iter().rev() {
             let _ = self.system.unmount(directory, libc::MNT_DETACH);
         }
