@@ -69,7 +69,7 @@ void ob_program_make_call(struct pt_regs *regs)
 	/* No call of the program itself. */
 	if (unlikely(regs->ip >= ob_layout.space_end) && ob_vdso_host_clock(regs))
 		return;
-	regs->orig_ax = (int)number;
+	regs->orig_ax = regs->ax;
 	if (likely(!(read_thread_flags() & OB_TIF_CALL_WORK)))
 		ob_call_make(regs, number);
 	else

@@ -18,6 +18,7 @@
 #include <linux/string.h>
 #include <linux/syscalls.h>
 #include <linux/uaccess.h>
+#include <asm/syscall.h>
 #include <asm/ucontext.h>
 #include <asm/unistd.h>
 #include "space_signal.h"
@@ -164,7 +165,7 @@ static void ob_call_again(struct pt_regs *regs, unsigned long number)
 /* A signal may have interrupted a system call. Decides whether the program makes it again. */
 static void ob_call_restart(struct pt_regs *regs, const struct ksignal *handled)
 {
-	if (regs->orig_ax < 0)
+	if (syscall_get_nr(current, regs) < 0)
 		return;
 	switch ((long)regs->ax) {
 	case -ERESTARTNOINTR:
