@@ -160,6 +160,13 @@ int ob_host_space_clock(struct ob_host *host, uint64_t *address)
 	return -ENOSYS;
 }
 
+int ob_host_space_calls(struct ob_host *host, uint64_t *address)
+{
+	(void)host;
+	(void)address;
+	return -ENOSYS;
+}
+
 /* The only host thread is not in user code now. */
 void ob_host_space_interrupt(struct ob_host *host, uint32_t vcpu)
 {

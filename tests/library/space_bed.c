@@ -26,10 +26,12 @@ void map(uint64_t space, uint64_t address, uint64_t physical, uint32_t protectio
 
 uint64_t new_space(const char *code, size_t size)
 {
-	uint64_t space = 0;
+	uint64_t space = 0, calls;
 
 	if (!regions[OB_REGION_RAM])
 		setup();
+	/* If the platform can: user code is then free to try them. */
+	ob_host_space_calls(mock_host, &calls);
 	memcpy(ram(CODE_PAGE), code, size);
 	CHECK_EQUAL(ob_host_space_create(mock_host, &space), 0);
 	CHECK(space);

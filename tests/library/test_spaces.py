@@ -19,6 +19,11 @@ def test_spaces(work, sanitizer):
     capi.run(program(work, "space_test.c", sanitizer))
 
 
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_calls_by_jumps(work, sanitizer):
+    capi.run(program(work, "space_call_test.c", sanitizer))
+
+
 # The tracer watches a process that is no child of its own.
 @pytest.mark.needs_root
 @pytest.mark.parametrize("sanitizer", SANITIZERS)

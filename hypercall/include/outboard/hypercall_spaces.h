@@ -76,6 +76,25 @@ int ob_host_space_protect(struct ob_host *host, uint64_t space, uint64_t address
  */
 int ob_host_space_clock(struct ob_host *host, uint64_t *address);
 
+/*
+ * Optional: stores the address of code that each space has, above its end. User code that jumps
+ * there makes a system call, as the instruction `syscall` does, at less cost. rcx has the address
+ * of an ob_space_call, in memory of the space. The event is OB_SPACE_CALL.
+ *
+ * The platform may refuse the call: then user code goes on at `refused`, with all registers but rcx
+ * and r11 as they were before the jump, and 32 bits of the number in rax. If another event comes
+ * before the call is made, it is as if user code had jumped to the ob_space_call itself: ip is the
+ * value of rcx. The kernel asks once, before the first create, and as for that. -ENOSYS: there is
+ * none.
+ */
+int ob_host_space_calls(struct ob_host *host, uint64_t *address);
+
+/* Addresses of a call that is made by a jump. */
+struct ob_space_call {
+	uint64_t back;			/* user code goes on here when the call was made */
+	uint64_t refused;
+};
+
 /* The registers of user code, as x86-64 names them. */
 struct ob_space_registers {
 	uint64_t ax, bx, cx, dx, si, di, bp, sp;
@@ -93,6 +112,8 @@ enum ob_space_event_kind {
 	OB_SPACE_INTERRUPTED,
 	/* The host has ended the space. The kernel kills the program, and destroys the space. */
 	OB_SPACE_GONE,
+	/* A system call by ob_host_space_calls(): registers are as with OB_SPACE_SYSCALL. */
+	OB_SPACE_CALL,
 };
 
 /* Why user code has stopped. All but `kind` is for OB_SPACE_TRAP, else 0. */

@@ -192,7 +192,8 @@
 	member(group, space_enter)	\
 	member(group, space_vector)	\
 	member(group, space_interrupt)	\
-	member(group, space_clock)
+	member(group, space_clock)	\
+	member(group, space_calls)
 
 /* All groups: name, list of members, whether it is required, the error without it. */
 #define OB_HOST_GROUPS(group)					\

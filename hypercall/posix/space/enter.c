@@ -8,6 +8,9 @@
  *   waits for `done`                               done = n, wake; waits for `state`
  *   state = n << 1; reads the frame
  *
+ * User code that makes a call by a jump (stub.S) does without the host's signal. If only the result
+ * of the call is new, the thread returns by a jump, too: DOOR_JUMPS.
+ *
  * An interrupt is a signal to the user thread. A request that comes while no entry is in progress
  * ends the next one: `is_wanted` is set first, then `running` is read; an entry sets `running`
  * first, then reads `is_wanted`. User code can block the signal, by an rt_sigreturn of its own. So
@@ -57,12 +60,47 @@ static bool prepare(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu
 	return false;
 }
 
-static void write_frame(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread, uint32_t number,
-			const struct ob_space_registers *registers)
+/*
+ * Whether user code goes on just behind its call by a jump: then the thread returns by a jump, too,
+ * and not by rt_sigreturn. Only the result may differ.
+ */
+static bool returns_from_call(const struct ob_space_vcpu *vcpu,
+			      const struct ob_space_thread *thread,
+			      const struct ob_space_registers *registers)
 {
-	ob_frame_write(thread->slot, number, registers);
-	if (vcpu->has_vector)
-		ob_frame_load_vector(thread->slot, vcpu->vector);
+	return thread->has_called && vcpu->last == thread && !vcpu->has_vector &&
+	       !memcmp(&registers->bx, &thread->call.bx,
+		       sizeof(*registers) - offsetof(struct ob_space_registers, bx));
+}
+
+/* The door is no place for registers of a program that may have ended. */
+static void write_door(struct ob_space_thread *thread, uint32_t vcpu,
+		       const struct ob_space_registers *back)
+{
+	static const struct ob_space_registers none;
+	char *door = thread->door;
+
+	*ob_space_word(door, DOOR_JUMPS) = back != NULL;
+	back = back ? back : &none;
+	*(uint64_t *)(door + DOOR_AX) = back->ax;
+	*(uint64_t *)(door + DOOR_BACK) = back->ip;
+	*(uint64_t *)(door + DOOR_FLAGS) = back->flags;
+	*(uint64_t *)(door + DOOR_FRAME) = THREAD_SLOT(vcpu) + SLOT_PREPARED;
+	*(uint64_t *)(door + DOOR_VECTOR) =
+		ob_frame_vector(vcpu, (uint64_t *)(door + DOOR_FEATURES));
+}
+
+/* The thread may have been interrupted after its call: so the frame is always written. */
+static void write_registers(struct ob_spaces *all, struct ob_space_vcpu *vcpu,
+			    struct ob_space_thread *thread, uint32_t number,
+			    const struct ob_space_registers *registers)
+{
+	const bool returns = returns_from_call(vcpu, thread, registers);
+
+	write_door(thread, number, returns ? registers : NULL);
+	ob_frame_write(thread->slot, number, registers, vcpu->has_vector ? vcpu->vector : NULL,
+		       __atomic_load_n(&all->has_calls, __ATOMIC_ACQUIRE));
+	thread->has_called = false;
 	vcpu->has_vector = false;
 	vcpu->last = thread;
 	thread->is_clean = false;
@@ -82,7 +120,6 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 	/* The thread clears this when it goes on. */
 	if (thread->vain)
 		__atomic_store_n(ob_space_word(thread->slot, SLOT_SLEEPS), 1, __ATOMIC_SEQ_CST);
-	*(uint64_t *)(thread->door + DOOR_FRAME) = ob_frame_address(vcpu);
 	thread->entry++;
 	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
 	if (!ob_mapper_is_idle(thread->space)) {
@@ -205,7 +242,9 @@ bool ob_space_renew(struct ob_spaces *all, struct ob_space_thread *thread, uint3
 		return false;
 	thread->vain = 0;
 	ob_frame_reset(thread->slot, thread->entry);
-	ob_frame_write(thread->slot, vcpu, &registers);
+	write_door(thread, vcpu, NULL);
+	ob_frame_write(thread->slot, vcpu, &registers, ob_frame_new_vector(), false);
+	thread->has_called = false;
 	/* The thread of that vCPU may wait for it to stand still meanwhile. */
 	__atomic_store_n(&thread->is_entered, true, __ATOMIC_SEQ_CST);
 	ob_space_lock(&thread->space->lock);
@@ -222,12 +261,28 @@ static bool is_canonical(uint64_t address)
 }
 
 /* An interrupt was wanted already. Unlocks the space. */
-static void end_unrun(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread)
+static void end_unrun(struct ob_space_vcpu *vcpu, struct ob_space_thread *thread, bool had_vector)
 {
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
+	vcpu->has_vector = had_vector;
 	thread->vain++;
 	ob_space_unlock(&thread->space->lock);
+}
+
+/* `had_vector`: the entry has replaced the vector registers. */
+static void read_registers(struct ob_spaces *all, struct ob_space_vcpu *vcpu,
+			   struct ob_space_thread *thread, uint32_t number, bool had_vector,
+			   struct ob_space_registers *registers, struct ob_space_event *event)
+{
+	/* Registers for an entry that did not begin are for the next one. */
+	if (!ob_frame_read(thread->slot, number, registers, event,
+			   __atomic_load_n(&all->has_calls, __ATOMIC_ACQUIRE)))
+		vcpu->has_vector = had_vector;
+	if (event->kind == OB_SPACE_CALL) {
+		thread->has_called = true;
+		thread->call = *registers;
+	}
 }
 
 /* The space is locked. */
@@ -238,13 +293,14 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 	struct ob_space_vcpu *vcpu = &all->vcpus[number];
 	const bool is_late = thread->vain >= VAIN_MOST;
 	const uint64_t start = registers->ip;
+	const bool had_vector = vcpu->has_vector;
 	bool lives, was_wanted;
 
-	write_frame(vcpu, thread, number, registers);
+	write_registers(all, vcpu, thread, number, registers);
 	if (!is_late) {
 		__atomic_store_n(&vcpu->running, thread, __ATOMIC_SEQ_CST);
 		if (__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST)) {
-			end_unrun(vcpu, thread);
+			end_unrun(vcpu, thread, had_vector);
 			event->kind = OB_SPACE_INTERRUPTED;
 			return;
 		}
@@ -259,7 +315,7 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 	if (was_wanted)
 		ob_zygote_signal_over(all, number);
 	if (lives && (!was_wanted || settle(all, thread, false)))
-		ob_frame_read(thread->slot, registers, event);
+		read_registers(all, vcpu, thread, number, had_vector, registers, event);
 	if (event->kind == OB_SPACE_INTERRUPTED && registers->ip == start)
 		thread->vain++;
 	else

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The host's signal frame in a slot: how registers and events get in and out.
+ * Registers in a slot: how they and events get in and out.
  *
- * A frame is always at the same place, since the stack for it is. The first frame of a stub, which
- * no user code has seen yet, shows where. Later frames are input of user code: each value is read
- * once and is a register of the same user code, or says what it did.
+ * The platform writes a ucontext of its own (SLOT_PREPARED), with which user code goes on. The
+ * host's signal frame is elsewhere, always at the same place, since the stack for it is. The first
+ * frame of a stub, which no user code has seen yet, shows where. Vector registers that the platform
+ * does not replace stay in that frame.
+ *
+ * What is read is input of user code: each value is read once and is a register of the same user
+ * code, or says what it did.
  *
  *   signal                        event
  *   SIGSYS of a filter            a system call; of another architecture: a general protection
@@ -44,6 +48,14 @@
 /* The host's ucontext ends after a mask of 64 signals; the siginfo follows. */
 #define HOST_CONTEXT_BYTES (offsetof(ucontext_t, uc_sigmask) + 8)
 
+_Static_assert(SLOT_PREPARED + HOST_CONTEXT_BYTES <= SLOT_VECTOR && SLOT_VECTOR % 64 == 0 &&
+	       SLOT_VECTOR + VECTOR_MOST + sizeof(uint32_t) <= SLOT_STACK, "registers fit");
+_Static_assert(CONTEXT_IP == offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]), "as in stub.S");
+
+/* Flags that `lahf` stores, and the one that `seto` does. */
+#define FLAGS_LOW 0xd5ull
+#define FLAG_OVERFLOW 0x800ull
+
 #define CODE_SEGMENT 0x33
 #define DATA_SEGMENT 0x2b
 
@@ -58,16 +70,12 @@ static struct layout {
 	uint32_t context, vector, vector_bytes;
 	uint32_t mxcsr_mask;
 	uint64_t features;
+	uint32_t magic_end, unused;	/* no padding: layouts are compared as bytes */
+	char note[VECTOR_LEGACY - VECTOR_HOST];
 } layout;
 
 /* A slot after the first stop of its thread. */
 static char new_slot[SLOT_BYTES];
-
-/* User code gets its registers from here. No pointer of a slot is followed. */
-static ucontext_t *context_of(char *slot)
-{
-	return (ucontext_t *)(slot + layout.context);
-}
 
 static uint64_t load(const void *value)
 {
@@ -92,6 +100,7 @@ bool ob_frame_learn(const char *slot)
 	if (!is_in_slot(vector, VECTOR_LEAST))
 		return false;
 	memcpy(&host, slot + vector + VECTOR_HOST, sizeof(host));
+	memcpy(new.note, slot + vector + VECTOR_HOST, sizeof(new.note));
 	new.vector = (uint32_t)vector;
 	new.vector_bytes = host.size;
 	new.features = host.features;
@@ -99,8 +108,9 @@ bool ob_frame_learn(const char *slot)
 	if (!new.mxcsr_mask)
 		new.mxcsr_mask = MXCSR_DEFAULT_MASK;
 	if (host.magic != VECTOR_MAGIC || host.size < VECTOR_LEAST || host.size > VECTOR_MOST ||
-	    !is_in_slot(vector, host.size))
+	    !is_in_slot(vector, host.size + sizeof(new.magic_end)))
 		return false;
+	memcpy(&new.magic_end, slot + vector + host.size, sizeof(new.magic_end));
 	if (!layout.context) {
 		layout = new;
 		memcpy(new_slot, slot, SLOT_BYTES);
@@ -109,9 +119,10 @@ bool ob_frame_learn(const char *slot)
 	return !memcmp(&layout, &new, sizeof(new));
 }
 
-uint64_t ob_frame_address(uint32_t vcpu)
+uint64_t ob_frame_vector(uint32_t vcpu, uint64_t *features)
 {
-	return THREAD_SLOT(vcpu) + layout.context;
+	*features = layout.features;
+	return THREAD_SLOT(vcpu) + layout.vector;
 }
 
 /* It also has registers of the program before, which the next one must not find. */
@@ -131,23 +142,42 @@ static const uint8_t places[] = {
 #define PLACES (sizeof(places) / sizeof(places[0]))
 _Static_assert(offsetof(struct ob_space_registers, flags) == (PLACES - 1) * 8, "as in the frame");
 
-/* All that decides what rt_sigreturn does is written anew: user code may have changed it. */
-void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers)
+const char *ob_frame_new_vector(void)
+{
+	return new_slot + layout.vector;
+}
+
+/* All of it: user code may have changed what was there. */
+static void write_vector(char *to, const char *from)
+{
+	memcpy(to, from, VECTOR_HOST);
+	memcpy(to + VECTOR_HOST, layout.note, sizeof(layout.note));
+	memcpy(to + VECTOR_LEGACY, from + VECTOR_LEGACY, layout.vector_bytes - VECTOR_LEGACY);
+	memcpy(to + layout.vector_bytes, &layout.magic_end, sizeof(layout.magic_end));
+}
+
+void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers,
+		    const char *vector, bool has_calls)
 {
 	const uint64_t *values = &registers->ax;
-	ucontext_t *context = context_of(slot);
+	ucontext_t *context = (ucontext_t *)(slot + SLOT_PREPARED);
 	greg_t *frame = context->uc_mcontext.gregs;
+	const bool is_free = has_calls && !registers->gs_base;
 
+	memcpy(context, new_slot + layout.context, HOST_CONTEXT_BYTES);
 	for (size_t i = 0; i < PLACES; i++)
 		frame[places[i]] = (greg_t)values[i];
 	frame[REG_CSGSFS] = CODE_SEGMENT | (greg_t)DATA_SEGMENT << 48;
-	context->uc_mcontext.fpregs = (void *)(THREAD_SLOT(vcpu) + layout.vector);
+	context->uc_mcontext.fpregs =
+		(void *)(THREAD_SLOT(vcpu) + (vector ? SLOT_VECTOR : layout.vector));
+	if (vector)
+		write_vector(slot + SLOT_VECTOR, vector);
 	context->uc_stack.ss_sp = (void *)(THREAD_SLOT(vcpu) + SLOT_STACK);
 	context->uc_stack.ss_size = SLOT_BYTES - SLOT_STACK;
 	context->uc_stack.ss_flags = 0;
 	memset(&context->uc_sigmask, 0, 8);
 	*(uint64_t *)(slot + SLOT_FS_BASE) = registers->fs_base;
-	*(uint64_t *)(slot + SLOT_GS_BASE) = registers->gs_base;
+	*(uint64_t *)(slot + SLOT_GS_BASE) = is_free ? THREAD_SLOT(vcpu) : registers->gs_base;
 }
 
 static void read_event(const ucontext_t *context, const siginfo_t *info,
@@ -185,8 +215,64 @@ static void read_event(const ucontext_t *context, const siginfo_t *info,
 	}
 }
 
-void ob_frame_read(const char *slot, struct ob_space_registers *registers,
-		   struct ob_space_event *event)
+/* ---- calls by a jump (stub.S) -------------------------------------------- */
+
+/* The flags that user code had, of which `ax` has those of lahf and seto. */
+static uint64_t unpack_flags(uint64_t ax, uint64_t flags)
+{
+	const uint8_t overflow = (uint8_t)ax;
+
+	flags &= ~(FLAGS_LOW | FLAG_OVERFLOW);
+	flags |= ax >> 8 & FLAGS_LOW;
+	/* Or what the instruction that restores the flag leaves. */
+	return overflow == 1 || overflow == 0x80 ? flags | FLAG_OVERFLOW : flags;
+}
+
+/* Its lower half, which the processor takes for the number of a call. */
+static uint64_t unpack_ax(uint64_t ax)
+{
+	return (uint32_t)__builtin_bswap64(ax);
+}
+
+static bool is_between(uint64_t ip, uint64_t code, const char *label, const char *end)
+{
+	return ip - ob_stub_address(code, label) < (uint64_t)(end - label);
+}
+
+/* User code was interrupted on its way to a call: the call has not begun. */
+static void undo_call(const char *slot, uint32_t vcpu, struct ob_space_registers *registers)
+{
+	const uint64_t ip = registers->ip, own = THREAD_CODE(vcpu);
+	const bool saves = is_between(ip, own, ob_stub_save, ob_stub_complete);
+
+	if (!saves && !is_between(ip, MAPPER_CODE, ob_stub_call, ob_stub_save))
+		return;
+	if (is_between(ip, own, ob_stub_save_sp, ob_stub_save_end))
+		registers->sp = load(slot + CALL_SP);
+	if (saves || is_between(ip, MAPPER_CODE, ob_stub_call_flags, ob_stub_call_refused))
+		registers->flags = unpack_flags(registers->ax, registers->flags);
+	if (saves || is_between(ip, MAPPER_CODE, ob_stub_call_swapped, ob_stub_call_restored))
+		registers->ax = unpack_ax(registers->ax);
+	else if (is_between(ip, MAPPER_CODE, ob_stub_call_restored, ob_stub_save))
+		registers->ax = (uint32_t)registers->ax;
+	registers->ip = registers->cx;
+}
+
+static void read_call(const char *slot, struct ob_space_registers *registers)
+{
+	uint64_t *values = &registers->ax;
+
+	for (size_t i = 0; i < PLACES; i++)
+		values[i] = load(slot + SLOT_CALL + i * 8);
+	registers->flags = unpack_flags(registers->ax, registers->flags);
+	registers->ax = unpack_ax(registers->ax);
+	/* As the instruction leaves them. */
+	registers->cx = registers->ip;
+	registers->r11 = registers->flags;
+}
+
+static void read_frame(const char *slot, uint32_t vcpu, struct ob_space_registers *registers,
+		       struct ob_space_event *event)
 {
 	const ucontext_t *context = (const ucontext_t *)(slot + layout.context);
 	const siginfo_t *info = (const siginfo_t *)((const char *)context + HOST_CONTEXT_BYTES);
@@ -194,9 +280,38 @@ void ob_frame_read(const char *slot, struct ob_space_registers *registers,
 
 	for (size_t i = 0; i < PLACES; i++)
 		values[i] = load(&context->uc_mcontext.gregs[places[i]]);
+	read_event(context, info, registers, event);
+	if (event->kind != OB_SPACE_SYSCALL)
+		undo_call(slot, vcpu, registers);
+}
+
+/* User code may have read its base of gs on one vCPU, and written it on another one. */
+static bool is_slot(uint64_t address)
+{
+	const uint64_t distance = address - THREAD_SLOT(0);
+
+	return distance % THREAD_BYTES == 0 && distance / THREAD_BYTES < VCPUS_MOST;
+}
+
+bool ob_frame_read(const char *slot, uint32_t vcpu, struct ob_space_registers *registers,
+		   struct ob_space_event *event, bool has_calls)
+{
+	const uint32_t kind = *(const volatile uint32_t *)(slot + SLOT_EVENT);
+
+	*event = (struct ob_space_event){ .kind = OB_SPACE_INTERRUPTED };
+	if (kind == EVENT_NONE)
+		return false;
+	if (kind == EVENT_CALL && has_calls) {
+		read_call(slot, registers);
+		event->kind = OB_SPACE_CALL;
+	} else {
+		read_frame(slot, vcpu, registers, event);
+	}
 	registers->fs_base = load(slot + SLOT_FS_BASE);
 	registers->gs_base = load(slot + SLOT_GS_BASE);
-	read_event(context, info, registers, event);
+	if (has_calls && is_slot(registers->gs_base))
+		registers->gs_base = 0;
+	return true;
 }
 
 /* ---- vector registers ---------------------------------------------------- */
@@ -217,16 +332,6 @@ int ob_frame_check_vector(const void *area, uint64_t size)
 		if (header[i])
 			return -EINVAL;
 	return 0;
-}
-
-/* Leaves the bytes of the host alone. */
-void ob_frame_load_vector(char *slot, const void *area)
-{
-	const char *from = area;
-	char *to = slot + layout.vector;
-
-	memcpy(to, from, VECTOR_HOST);
-	memcpy(to + VECTOR_LEGACY, from + VECTOR_LEGACY, layout.vector_bytes - VECTOR_LEGACY);
 }
 
 void ob_frame_store_vector(const char *slot, void *area, uint64_t size)

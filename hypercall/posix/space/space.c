@@ -12,6 +12,7 @@
  * still. Otherwise it returns when the order is carried out.
  */
 #define _GNU_SOURCE
+#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -187,6 +188,34 @@ int ob_host_space_clock(struct ob_host *host, uint64_t *address)
 		*address = all->clock;
 	unlock_create(&before);
 	return error || *address ? error : -ENOSYS;
+}
+
+/* Whether the processor has the instructions of ob_stub_call that not all have: Intel's manual. */
+static bool has_instructions(void)
+{
+	unsigned int a, b, c, d;
+
+	if (!__get_cpuid_count(0xd, 1, &a, &b, &c, &d) || !(a & bit_XSAVEOPT))
+		return false;
+	return __get_cpuid(0x80000001, &a, &b, &c, &d) && c & bit_LAHF_LM;
+}
+
+int ob_host_space_calls(struct ob_host *host, uint64_t *address)
+{
+	struct ob_spaces *all;
+	sigset_t before;
+	int error;
+
+	if (!has_instructions())
+		return -ENOSYS;
+	lock_create(&before);
+	error = start_if_none(host, &all);
+	if (!error) {
+		*address = ob_stub_address(MAPPER_CODE, ob_stub_call);
+		__atomic_store_n(&all->has_calls, true, __ATOMIC_RELEASE);
+	}
+	unlock_create(&before);
+	return error;
 }
 
 /* The space is locked: no thread enters before what is noted is carried out. */

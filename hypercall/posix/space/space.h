@@ -29,6 +29,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <outboard/hypercall_spaces.h>
+
 #include "../internal.h"
 #include "stub.h"
 
@@ -42,7 +44,7 @@
 #define MAPPER_DOOR (MAPPER_CODE + PAGE)
 /* Of the doors of the zygote and a mapper. */
 #define DOOR_BYTES 0x7000
-#define THREAD_CODE(vcpu) (SPACE_END + 0x20000 + (uint64_t)(vcpu) * THREAD_BYTES)
+#define THREAD_CODE(vcpu) (FIRST_THREAD + (uint64_t)(vcpu) * THREAD_BYTES)
 #define THREAD_DOOR(vcpu) (THREAD_CODE(vcpu) + PAGE)
 #define THREAD_SLOT(vcpu) (THREAD_CODE(vcpu) + 2 * PAGE)
 #define SLOT_BYTES (THREAD_BYTES - 2 * PAGE)
@@ -53,7 +55,9 @@
 
 #define AREA_BYTES (4ull << 20)
 #define SPACES_MOST 4096u	/* with that of the zygote */
-#define VCPUS_MOST 64u
+_Static_assert(FIRST_THREAD >= MAPPER_DOOR + DOOR_BYTES && FIRST_THREAD % THREAD_BYTES == 0,
+	       "the mapper fits");
+_Static_assert(THREAD_BYTES == 1 << THREAD_BITS, "a slot's number is found by a shift");
 _Static_assert(THREAD_CODE(VCPUS_MOST) <= CLOCK_AREA, "threads fit");
 _Static_assert(CLOCK_AREA + CLOCK_PAGES * PAGE <= SPACE_END + AREA_BYTES - PAGE, "clocks fit");
 
@@ -80,7 +84,9 @@ struct ob_space_thread {
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see wait.c; atomic */
 	uint32_t vain;		/* entries in a row that an interrupt ended where they had begun */
+	bool has_called;	/* the last entry has ended with the call `call` by a jump */
 	struct ob_spinning spinning;	/* of the thread in the stub */
+	struct ob_space_registers call;
 };
 
 /* Pages that are shown with the same rights of the host. */
@@ -110,7 +116,7 @@ struct ob_space {
 };
 
 /* Vector registers in the standard format of XSAVE; the most that fits into a slot. */
-#define VECTOR_MOST 16384u
+#define VECTOR_MOST 11648u
 /* The legacy part and the header. */
 #define VECTOR_LEAST 576u
 
@@ -133,6 +139,7 @@ struct ob_spaces {
 	pid_t zygote;
 	uint64_t clock;		/* address of the host's clock_gettime() in a stub; 0: none */
 	bool has_huge;		/* the zygote has the file of huge pages (huge.c) */
+	bool has_calls;		/* user code may make calls by a jump; atomic */
 	bool can_spin;
 	struct ob_spinning spinning;	/* of the thread that makes a space */
 	char processors[PROCESSORS_MOST / 8];	/* of the thread that made the zygote */
@@ -283,30 +290,35 @@ void ob_filter_mapper(char *page, uint64_t address);
 void ob_filter_thread(char *page, uint64_t address, uint32_t vcpu);
 
 /* frame.c */
-struct ob_space_registers;
-struct ob_space_event;
 /*
  * Learns how the host lays out signal frames, from one that is in the slot. False: in another way
  * than before, or unknown. One call at a time.
  */
 bool ob_frame_learn(const char *slot);
-/* The address of a frame's ucontext in the stub. */
-uint64_t ob_frame_address(uint32_t vcpu);
+/* The address in the stub of the vector registers in the host's frame, and which there are. */
+uint64_t ob_frame_vector(uint32_t vcpu, uint64_t *features);
+/* The vector registers of a new thread, for ob_frame_write(). */
+const char *ob_frame_new_vector(void);
 /* The slot of a thread that stands still becomes that of a new one. `done`: of its last entry. */
 void ob_frame_reset(char *slot, uint32_t done);
-void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers);
-void ob_frame_read(const char *slot, struct ob_space_registers *registers,
-		   struct ob_space_event *event);
 /*
- * Vector registers: what ob_host_space_vector() refuses; those of the thread. `area` of `load` has
- * VECTOR_MOST bytes.
+ * Registers for the next entry. `vector`: as many bytes as the host's frame has; NULL: the vector
+ * registers stay as they are. `has_calls`: user code may make calls by a jump.
  */
+void ob_frame_write(char *slot, uint32_t vcpu, const struct ob_space_registers *registers,
+		    const char *vector, bool has_calls);
+/* False: the entry has ended before user code went on; `registers` stay as they are. */
+bool ob_frame_read(const char *slot, uint32_t vcpu, struct ob_space_registers *registers,
+		   struct ob_space_event *event, bool has_calls);
+/* Vector registers: what ob_host_space_vector() refuses; those of the thread. */
 int ob_frame_check_vector(const void *area, uint64_t size);
-void ob_frame_load_vector(char *slot, const void *area);
 void ob_frame_store_vector(const char *slot, void *area, uint64_t size);
 
 extern const char ob_stub_code[], ob_stub_code_end[], ob_stub_start[], ob_stub_stop[],
-	ob_stub_handler[], ob_stub_wake[], ob_stub_asleep[], ob_stub_return[]
+	ob_stub_handler[], ob_stub_wake[], ob_stub_asleep[], ob_stub_return[], ob_stub_call[],
+	ob_stub_call_swapped[], ob_stub_call_flags[], ob_stub_call_refused[],
+	ob_stub_call_restored[], ob_stub_save[], ob_stub_save_sp[], ob_stub_save_end[],
+	ob_stub_complete[]
 	__attribute__((visibility("hidden")));
 
 /* The address in a stub of a label of stub.S; `code`: where its code is. */

@@ -20,6 +20,23 @@
  * that its filter allows at that instruction (filter.c). So nothing relies on a register behind
  * `asleep`: while bit 0 is clear, a thread that has got there stays there. Then it goes on with the
  * frame that the door names, wherever its stack pointer is.
+ *
+ * (3) To take a system call that user code makes by a jump (ob_host_space_calls()): the same
+ * hand-over, but without a signal of the host. The base of gs is the address of the slot then. The
+ * code must not touch the stack, nor lose a register:
+ *
+ *   label        the code there has changed                   a signal there
+ *   call         rcx, r11: free in a system call              frame.c undoes this: user code is
+ *   call_swapped ax: has its bytes in reverse order           where rcx points
+ *   call_flags   flags; ah and al have them                   (SF ZF AF PF CF in ah, OF in al)
+ *   save_sp      sp: points into the slot                     the slot has the old one
+ *   complete     other registers; the slot has all of them    the handler reports the call
+ *   reported     the same; the platform has got the call      the handler waits. If user code may
+ *                                                             run again, it reports EVENT_NONE
+ *   return       nothing: user code runs
+ *
+ * A thread waits in the same way after a call as in the handler, but its signals are not blocked.
+ * So the host may write a frame at any time. The platform writes registers elsewhere in the slot.
  */
 #include "stub.h"
 
@@ -27,8 +44,13 @@
 	.balign 64
 	.globl ob_stub_code, ob_stub_code_end
 	.globl ob_stub_start, ob_stub_stop, ob_stub_handler, ob_stub_wake, ob_stub_asleep
-	.globl ob_stub_return
+	.globl ob_stub_return, ob_stub_call, ob_stub_call_swapped, ob_stub_call_flags
+	.globl ob_stub_call_refused, ob_stub_call_restored, ob_stub_save, ob_stub_save_sp
+	.globl ob_stub_save_end, ob_stub_complete
 	.hidden ob_stub_code, ob_stub_code_end
+	.hidden ob_stub_call, ob_stub_call_swapped, ob_stub_call_flags
+	.hidden ob_stub_call_refused, ob_stub_call_restored, ob_stub_save, ob_stub_save_sp
+	.hidden ob_stub_save_end, ob_stub_complete
 	.hidden ob_stub_start, ob_stub_stop, ob_stub_handler, ob_stub_wake, ob_stub_asleep
 	.hidden ob_stub_return
 
@@ -40,6 +62,7 @@
 #define EINTR 4
 
 	.set door, ob_stub_code + PAGE
+	.set slot, ob_stub_code + 2 * PAGE
 
 ob_stub_code:
 	.byte	0x7f, 'E', 'L', 'F', 2, 1, 1, 0
@@ -161,13 +184,100 @@ park:
 	lea	door(%rip), %rbx
 	lea	PAGE(%rbx), %rbp
 	mov	%rdx, SLOT_CONTEXT(%rbp)
+	movl	$0, SLOT_WAITS(%rbp)
+	mov	CONTEXT_IP(%rdx), %rax
+	lea	ob_stub_complete(%rip), %rcx
+	sub	%rcx, %rax
+	cmp	$(ob_stub_return - ob_stub_complete), %rax
+	jb	in_call
+	movl	$EVENT_FRAME, SLOT_EVENT(%rbp)
+store_bases:
 	rdfsbase %rax
 	mov	%rax, SLOT_FS_BASE(%rbp)
 	rdgsbase %rax
 	mov	%rax, SLOT_GS_BASE(%rbp)
+report:
 	mov	DOOR_STATE(%rbx), %eax
 	shr	$1, %eax
 	xchg	%eax, SLOT_DONE(%rbp)
+	jmp	reported
+in_call:
+	cmp	$(reported - ob_stub_complete), %rax
+	jb	store_bases
+	mov	DOOR_STATE(%rbx), %eax
+	shr	$1, %eax
+	jnc	ob_stub_wake
+	cmp	%eax, SLOT_DONE(%rbp)
+	je	ob_stub_wake
+	movl	$EVENT_NONE, SLOT_EVENT(%rbp)
+	jmp	report
+
+	/* One for all threads, too: user code jumps here. */
+ob_stub_call:
+	bswap	%rax
+ob_stub_call_swapped:
+	lahf
+	seto	%al
+ob_stub_call_flags:
+	rdgsbase %r11
+	sub	first_slot(%rip), %r11
+	ror	$THREAD_BITS, %r11
+	cmp	$VCPUS_MOST, %r11
+	jae	refuse
+	rdgsbase %r11
+	lea	ob_stub_save - slot(%r11), %r11
+	jmp	*%r11
+refuse:
+	add	$0x7f, %al
+	sahf
+ob_stub_call_refused:
+	bswap	%rax
+ob_stub_call_restored:
+	mov	%eax, %eax
+	jmp	*GATE_REFUSED(%rcx)
+	.balign	8
+first_slot:
+	.quad	FIRST_THREAD + 2 * PAGE
+
+ob_stub_save:
+	mov	%rax, slot + CALL_AX(%rip)
+	mov	%rbx, slot + CALL_BX(%rip)
+	mov	%rdx, slot + CALL_DX(%rip)
+	mov	%rsi, slot + CALL_SI(%rip)
+	mov	%rdi, slot + CALL_DI(%rip)
+	mov	%rbp, slot + CALL_BP(%rip)
+	mov	%r8, slot + CALL_R8(%rip)
+	mov	%r9, slot + CALL_R9(%rip)
+	mov	%r10, slot + CALL_R10(%rip)
+	mov	%r12, slot + CALL_R12(%rip)
+	mov	%r13, slot + CALL_R13(%rip)
+	mov	%r14, slot + CALL_R14(%rip)
+	mov	%r15, slot + CALL_R15(%rip)
+	mov	GATE_BACK(%rcx), %r11
+	mov	%r11, slot + CALL_IP(%rip)
+	mov	%rsp, slot + CALL_SP(%rip)
+	lea	slot + CALL_FLAGS + 8(%rip), %rsp
+ob_stub_save_sp:
+	pushfq
+	mov	slot + CALL_SP(%rip), %rsp
+ob_stub_save_end:
+	movl	$EVENT_CALL, slot + SLOT_EVENT(%rip)
+ob_stub_complete:
+	lea	door(%rip), %rbx
+	lea	PAGE(%rbx), %rbp
+	rdfsbase %rax
+	mov	%rax, SLOT_FS_BASE(%rbp)
+	rdgsbase %rax
+	mov	%rax, SLOT_GS_BASE(%rbp)
+	mov	DOOR_VECTOR(%rbx), %rcx
+	mov	DOOR_FEATURES(%rbx), %eax
+	mov	DOOR_FEATURES + 4(%rbx), %edx
+	xsaveopt64 (%rcx)
+	movl	$1, SLOT_WAITS(%rbp)
+	mov	DOOR_STATE(%rbx), %eax
+	shr	$1, %eax
+	xchg	%eax, SLOT_DONE(%rbp)
+reported:
 	cmpl	$0, DOOR_HOST_SLEEPS(%rbx)
 	je	1f
 	lea	SLOT_DONE(%rbp), %rdi
@@ -206,12 +316,32 @@ ob_stub_asleep:
 	jmp	sleep
 run:
 	movl	$0, SLOT_SLEEPS(%rbp)
-	mov	SLOT_FS_BASE(%rbp), %rax
+	cmpl	$0, SLOT_WAITS(%rbp)
+	je	5f
+	cmpl	$0, DOOR_JUMPS(%rbx)
+	jne	jump_back
+5:	mov	SLOT_FS_BASE(%rbp), %rax
 	wrfsbase %rax
 	mov	SLOT_GS_BASE(%rbp), %rax
 	wrgsbase %rax
 	mov	DOOR_FRAME(%rbx), %rsp
 	mov	$SYS_RT_SIGRETURN, %eax
+	jmp	return
+jump_back:
+	mov	CALL_AX(%rbp), %rax
+	add	$0x7f, %al
+	sahf
+	mov	CALL_DX(%rbp), %rdx
+	mov	CALL_SI(%rbp), %rsi
+	mov	CALL_DI(%rbp), %rdi
+	mov	CALL_R10(%rbp), %r10
+	mov	DOOR_AX(%rbx), %rax
+	mov	DOOR_BACK(%rbx), %rcx
+	mov	DOOR_FLAGS(%rbx), %r11
+	mov	CALL_BX(%rbp), %rbx
+	mov	CALL_BP(%rbp), %rbp
+	jmp	*%rcx
+return:
 	syscall
 ob_stub_return:
 	ud2

@@ -28,6 +28,7 @@
 #include "host.h"
 #include "patience.h"
 #include "program.h"
+#include "space_site.h"
 #include "space_task.h"
 #include "space_vector.h"
 #include "vdso.h"
@@ -220,6 +221,7 @@ long ob_program_start(void *call)
 	refcount_set(&start->users, 1);
 	ob_vectors_setup();
 	ob_vdso_setup();
+	ob_sites_setup();
 	/* It may use all vCPUs. */
 	ob_vcpus_start_now();
 	result = ob_start_fill(start, call) ?: ob_program_begin(start);

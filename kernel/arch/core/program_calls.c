@@ -7,10 +7,14 @@
  * there is no call that loads code into the kernel.
  */
 #include <linux/capability.h>
+#include <linux/minmax.h>
+#include <linux/mman.h>
 #include <linux/pid_namespace.h>
 #include <linux/printk.h>
 #include <linux/reboot.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/task.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -19,6 +23,7 @@
 #include "deferred.h"
 #include "program.h"
 #include "space_signal.h"
+#include "space_site.h"
 #include "space_task.h"
 #include "time.h"
 
@@ -78,6 +83,62 @@ static long ob_program_reboot(int magic, int magic2, unsigned int command, void 
 	return -EINVAL;
 }
 
+/* Calls that may move or unmap rewritten call sites, or their trampolines: space_site.c. */
+static long ob_program_mmap(unsigned long address, unsigned long size, unsigned long protection,
+			    unsigned long flags, unsigned long fd, unsigned long offset)
+{
+	if (flags & MAP_FIXED)
+		ob_sites_restore_range(address, size);
+	return sys_mmap(address, size, protection, flags, fd, offset);
+}
+
+static long ob_program_munmap(unsigned long address, size_t size)
+{
+	ob_sites_restore_range(address, size);
+	return sys_munmap(address, size);
+}
+
+static long ob_program_mremap(unsigned long address, unsigned long old_size, unsigned long size,
+			      unsigned long flags, unsigned long new_address)
+{
+	ob_sites_restore_range(address, max(old_size, size));
+	if (flags & MREMAP_FIXED)
+		ob_sites_restore_range(new_address, size);
+	return sys_mremap(address, old_size, size, flags, new_address);
+}
+
+/* Another process reads or writes memory: it finds the program's own code. */
+static void ob_code_restore_of(pid_t pid)
+{
+	struct task_struct *task = find_get_task_by_vpid(pid);
+	struct mm_struct *mm = task ? get_task_mm(task) : NULL;
+
+	if (mm && mm != current->mm)
+		ob_sites_restore(mm);
+	if (mm)
+		mmput(mm);
+	if (task)
+		put_task_struct(task);
+}
+
+static long ob_program_process_vm_readv(pid_t pid, const struct iovec __user *local,
+					unsigned long local_count,
+					const struct iovec __user *remote,
+					unsigned long remote_count, unsigned long flags)
+{
+	ob_code_restore_of(pid);
+	return sys_process_vm_readv(pid, local, local_count, remote, remote_count, flags);
+}
+
+static long ob_program_process_vm_writev(pid_t pid, const struct iovec __user *local,
+					 unsigned long local_count,
+					 const struct iovec __user *remote,
+					 unsigned long remote_count, unsigned long flags)
+{
+	ob_code_restore_of(pid);
+	return sys_process_vm_writev(pid, local, local_count, remote, remote_count, flags);
+}
+
 #define __SYSCALL(number, function) [number] = (ob_syscall_function)(function),
 #define __SYSCALL_NORETURN(number, function) __SYSCALL(number, function)
 #define __SYSCALL_WITH_COMPAT(number, native, compat) __SYSCALL(number, native)
@@ -87,6 +148,11 @@ const ob_syscall_function ob_program_call_table[__NR_syscalls] = {
 #include <asm/syscall_table_64.h>
 	[__NR_clock_gettime] = (ob_syscall_function)ob_sys_clock_gettime,
 	[__NR_gettimeofday] = (ob_syscall_function)ob_sys_gettimeofday,
+	[__NR_mmap] = (ob_syscall_function)ob_program_mmap,
+	[__NR_mremap] = (ob_syscall_function)ob_program_mremap,
+	[__NR_munmap] = (ob_syscall_function)ob_program_munmap,
+	[__NR_process_vm_readv] = (ob_syscall_function)ob_program_process_vm_readv,
+	[__NR_process_vm_writev] = (ob_syscall_function)ob_program_process_vm_writev,
 	[__NR_reboot] = (ob_syscall_function)ob_program_reboot,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,

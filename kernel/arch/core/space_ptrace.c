@@ -12,11 +12,13 @@
 #include <linux/ptrace.h>
 #include <linux/regset.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 #include "space_ptrace.h"
 #include "space_regset.h"
 #include "space_signal.h"
+#include "space_site.h"
 #include "space_task.h"
 
 /* Places in `struct user` of x86-64 Linux. */
@@ -91,11 +93,23 @@ static long ob_regset_write(struct task_struct *child, unsigned int number,
 	return copy_regset_from_user(child, view, number, 0, regset->n * regset->size, from);
 }
 
+/* A debugger sees the program's own code. It makes a request before the program goes on. */
+static void ob_code_restore(struct task_struct *child)
+{
+	struct mm_struct *mm = get_task_mm(child);
+
+	if (!mm)
+		return;
+	ob_sites_restore(mm);
+	mmput(mm);
+}
+
 long ob_program_ptrace(struct task_struct *child, long request, unsigned long address,
 		       unsigned long data)
 {
 	void __user *area = (void __user *)data;
 
+	ob_code_restore(child);
 	switch (request) {
 	case PTRACE_PEEKUSR:
 		return ob_user_read(child, address, area);

@@ -12,6 +12,7 @@
 #include <linux/slab.h>
 #include "space_regset.h"
 #include "space_signal.h"
+#include "space_site.h"
 #include "space_vector.h"
 
 #define OB_PLACE(name) (offsetof(struct pt_regs, name) / sizeof(long))
@@ -88,6 +89,9 @@ static int ob_general_get(struct task_struct *task, const struct user_regset *re
 {
 	unsigned int place;
 
+	/* A core dump has the registers before the memory. */
+	if (current->flags & PF_DUMPCORE && current->mm)
+		ob_sites_restore(current->mm);
 	for (place = 0; place < OB_USER_REGISTERS; place++)
 		membuf_store(&to, ob_user_register(task, place));
 	return 0;

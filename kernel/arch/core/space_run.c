@@ -27,6 +27,7 @@
 #include "space_fault.h"
 #include "space_run.h"
 #include "space_signal.h"
+#include "space_site.h"
 #include "space_vector.h"
 #include "vcpu.h"
 
@@ -135,6 +136,9 @@ static void ob_program_event(struct pt_regs *regs, const struct ob_space_event *
 
 	switch (event->kind) {
 	case OB_SPACE_SYSCALL:
+		ob_site_trapped(regs);
+		fallthrough;
+	case OB_SPACE_CALL:
 		ob_program_make_call(regs);
 		break;
 	case OB_SPACE_TRAP:
@@ -184,6 +188,8 @@ void __noreturn ob_program_run(void)
 		if (unlikely(error))
 			ob_program_kill_unrun(error);
 		ob_program_step(regs, &event);
+		if (event.kind == OB_SPACE_TRAP || event.kind == OB_SPACE_INTERRUPTED)
+			ob_sites_leave(regs, &event);
 		ob_program_event(regs, &event);
 	}
 }

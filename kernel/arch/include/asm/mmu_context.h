@@ -9,18 +9,39 @@
 /* core/space_map.c */
 void ob_space_forked(struct mm_struct *mm);
 void ob_space_end(struct mm_struct *mm);
+/* core/space_site.c */
+int ob_sites_copy(struct mm_struct *old, struct mm_struct *mm);
+void ob_sites_end(struct mm_struct *mm);
+
+/*
+ * Access to the memory of another process, which may have rewritten call sites, sees the program's
+ * own bytes: core/space_site.c. Only mm/memory.c uses these two, which also includes this file:
+ * asm/cacheflush.h, where they belong, would do, too.
+ */
+void ob_sites_read(struct vm_area_struct *vma, unsigned long address, void *to, const void *from,
+		   unsigned long size);
+void ob_sites_write(struct vm_area_struct *vma, unsigned long address, void *to, const void *from,
+		    unsigned long size);
+
+#undef copy_from_user_page
+#define copy_from_user_page(vma, page, address, to, from, size) \
+	ob_sites_read(vma, address, to, from, size)
+#undef copy_to_user_page
+#define copy_to_user_page(vma, page, address, to, from, size) \
+	ob_sites_write(vma, address, to, from, size)
 
 /* fork() is about to flush all of `old`, only because private pages are not writable any more. */
 static inline int arch_dup_mmap(struct mm_struct *old, struct mm_struct *mm)
 {
 	ob_space_forked(old);
-	return 0;
+	return ob_sites_copy(old, mm);
 }
 
 /* No task has the mm any more. */
 static inline void arch_exit_mmap(struct mm_struct *mm)
 {
 	ob_space_end(mm);
+	ob_sites_end(mm);
 }
 
 static inline bool arch_vma_access_permitted(struct vm_area_struct *vma, bool write, bool execute,
