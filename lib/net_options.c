@@ -53,9 +53,10 @@ static const struct kind {
 	{ "hub", TARGET_NEEDED, "hub:/run/lab", false },
 	{ "vhost-user", TARGET_NEEDED, "vhost-user:/run/switch", false },
 	{ "pcap", TARGET_NEEDED, "pcap:FILE", false },
+	{ "stream", TARGET_NEEDED, "stream:NUMBER", false },
 };
 
-#define KINDS "user, host, tap, hub, vhost-user or pcap"
+#define KINDS "user, host, tap, hub, vhost-user, stream or pcap"
 
 static const struct kind *find_kind(const char *name)
 {

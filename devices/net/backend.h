@@ -6,6 +6,7 @@
  *   tap.c	a tap interface of the host
  *   hub.c	an Ethernet segment in shared memory
  *   user.c	rootless NAT, by passt or libslirp
+ *   stream.h	frames on a socket; nat_serve.c is a NAT at its other end
  *   replay.c	frames of a capture file
  *   pcap.c	writes the frames that pass into a file, in front of any other back-end
  *   segment.c	cuts frames for a receiver that takes no large ones, and finishes checksums
@@ -126,6 +127,7 @@ ob_net_open ob_net_tap_open;
 ob_net_open ob_net_hub_open;
 ob_net_open ob_net_user_open;
 ob_net_open ob_net_replay_open;
+ob_net_open ob_net_stream_open;
 
 /* ---- capture: pcap.c ------------------------------------------------------- */
 

@@ -16,6 +16,7 @@ struct kind {
 static const struct kind kinds[] = {
 	{ "hub", ob_net_hub_open, 1 },
 	{ "pcap", ob_net_replay_open, 1 },
+	{ "stream", ob_net_stream_open, 1 },
 	{ "tap", ob_net_tap_open, OB_NET_QUEUES_MOST },
 	{ "user", ob_net_user_open, 1 },
 	{ "vhost-user", NULL, OB_NET_QUEUES_MOST },
@@ -115,8 +116,8 @@ int ob_platform_net_open(struct ob_host *host, struct ob_platform_net *net, char
 
 	if (!kind) {
 		snprintf(error, size,
-			 "%s: no such kind of interface; there are hub, pcap, tap, user, "
-			 "vhost-user", net->kind);
+			 "%s: no such kind of interface; there are hub, pcap, stream, tap, "
+			 "user, vhost-user", net->kind);
 		return -EINVAL;
 	}
 	result = choose_mac(host, net, error, size);

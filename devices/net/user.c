@@ -4,7 +4,8 @@
  *
  *   user_forward.c	the grammar of port forwards
  *   user_passt.c	frames to and from a passt process; user_passt_child.c starts and ends it
- *   user_slirp.c	libslirp in this process
+ *   user_slirp.c	libslirp on a thread of this process
+ *   user_slirp_loop.c	timers and sockets of libslirp
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,6 +22,9 @@ static int check(const struct ob_net_request *request, struct ob_user_options *o
 			 request->queues);
 		return -EINVAL;
 	}
+	options->no_ipv6 = false;
+	options->address6 = in6addr_any;
+	options->no_host_loopback = false;
 	options->mtu = request->mtu ? request->mtu : OB_USER_MTU_MOST;
 	if (options->mtu < OB_USER_MTU_LEAST || options->mtu > OB_USER_MTU_MOST) {
 		snprintf(error, size, "net user: mtu %u is not between %u and %u", options->mtu,

@@ -71,6 +71,11 @@ socklen_t ob_user_forward_address(const struct ob_user_forward *forward, int fam
 struct ob_user_options {
 	struct ob_user_forwards forwards;
 	uint32_t mtu;
+	bool no_ipv6;
+	/* Where forwarded ports of IPv6 lead; zeros: to the address that the kernel chooses. */
+	struct in6_addr address6;
+	/* The gateway's address does not lead to the host's loopback. libslirp only. */
+	bool no_host_loopback;
 };
 
 /* -ENOENT: the package is not installed, and `error` is not written. */

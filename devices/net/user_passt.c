@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rootless NAT by passt: frames to and from the process.
+ * Rootless NAT by passt: frames to and from the process. Also the kind "stream": the program has
+ * connected the socket with something else that has frames.
  *
- * Both directions are a stream of frames, each behind its length: 4 bytes, big-endian.
+ * Both directions are a stream of frames (stream.h).
  *
  *  - The kernel's thread sends with one system call, if the backlog is empty. The rest of a frame
  *    that the socket took in part goes to the backlog, and the sender thread sends it. While the
@@ -18,9 +19,11 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "deliver.h"
@@ -29,9 +32,9 @@
 #include "raw.h"
 #include "report.h"
 #include "ring.h"
+#include "stream.h"
 #include "user_passt.h"
 
-#define LENGTH_BYTES 4u
 #define CHUNK_BYTES (512ul << 10)
 /* Most bytes that the sender thread hands to the host at a time. */
 #define SEND_BYTES (64ul << 10)
@@ -49,6 +52,9 @@ struct passt {
 	/* Of the receiver thread. */
 	unsigned char *chunk;
 	bool is_silent;			/* passt has closed its standard error */
+	/* Of "stream", whose process may be in a sandbox without shutdown() and sendmsg(). */
+	int end;			/* an eventfd, readable at the end; -1: none */
+	unsigned char *flat;		/* a frame in one piece, behind its length */
 };
 
 static bool is_ending(const struct passt *passt)
@@ -82,16 +88,32 @@ static int prepare(const struct iovec *pieces, int count, uint32_t *length,
 	if (bytes < OB_NET_ETHERNET_BYTES || bytes > OB_NET_ETHERNET_MOST)
 		return -EMSGSIZE;
 	*length = htonl((uint32_t)bytes);
-	parts[0] = (struct iovec){ length, LENGTH_BYTES };
+	parts[0] = (struct iovec){ length, OB_NET_STREAM_LENGTH_BYTES };
 	return count + 1;
+}
+
+/* One transmit() at a time uses `flat`. */
+static ssize_t send_flat(struct passt *passt, const struct iovec *parts, int count)
+{
+	size_t length = 0;
+
+	for (int i = 0; i < count; i++) {
+		memcpy(passt->flat + length, parts[i].iov_base, parts[i].iov_len);
+		length += parts[i].iov_len;
+	}
+	return raw_send(passt->child.socket, passt->flat, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* Returns how many bytes the socket took. 0: the socket is full. */
 static ssize_t send_now(struct passt *passt, struct iovec *parts, int count)
 {
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = (size_t)count };
-	ssize_t sent = raw_sendmsg(passt->child.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t sent;
 
+	if (passt->flat)
+		sent = send_flat(passt, parts, count);
+	else
+		sent = raw_sendmsg(passt->child.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent >= 0)
 		return sent;
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -124,6 +146,17 @@ static int transmit(struct ob_net_backend *backend, unsigned int queue,
 	return 0;
 }
 
+/* Sleeps until the socket takes bytes, or has none at its other end, or the interface ends. */
+static void wait_for_room(struct passt *passt)
+{
+	struct pollfd fds[] = {
+		{ passt->child.socket, POLLOUT, 0 },
+		{ passt->end, POLLIN, 0 },
+	};
+
+	raw_poll(fds, 2, -1);
+}
+
 /* Sends the oldest bytes. False: there are none. */
 static bool send_oldest(struct passt *passt)
 {
@@ -135,9 +168,11 @@ static bool send_oldest(struct passt *passt)
 		return false;
 	if (count > SEND_BYTES)
 		count = SEND_BYTES;
-	sent = raw_send(passt->child.socket, bytes, count, MSG_NOSIGNAL);
+	sent = raw_send(passt->child.socket, bytes, count, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0)
 		ob_net_ring_take(&passt->backlog, (size_t)sent);
+	else if (sent < 0 && errno == EAGAIN)
+		wait_for_room(passt);
 	else if (sent < 0 && errno != EINTR)
 		/* The receiver finds the end of the connection too, and reports it. */
 		__atomic_store_n(&passt->lost, true, __ATOMIC_RELEASE);
@@ -167,19 +202,19 @@ static ssize_t deliver_chunk(struct passt *passt, size_t filled)
 {
 	size_t at = 0;
 
-	while (filled - at >= LENGTH_BYTES) {
+	while (filled - at >= OB_NET_STREAM_LENGTH_BYTES) {
 		uint32_t length;
 
-		memcpy(&length, passt->chunk + at, LENGTH_BYTES);
+		memcpy(&length, passt->chunk + at, OB_NET_STREAM_LENGTH_BYTES);
 		length = ntohl(length);
 		if (length < OB_NET_ETHERNET_BYTES || length > OB_NET_ETHERNET_MOST)
 			return -EPROTO;
-		if (filled - at - LENGTH_BYTES < length)
+		if (filled - at - OB_NET_STREAM_LENGTH_BYTES < length)
 			break;
 		if (!ob_net_deliver(passt->port, passt->backend.mtu,
-				    passt->chunk + at + LENGTH_BYTES, length))
+				    passt->chunk + at + OB_NET_STREAM_LENGTH_BYTES, length))
 			return -ESHUTDOWN;
-		at += LENGTH_BYTES + length;
+		at += OB_NET_STREAM_LENGTH_BYTES + length;
 	}
 	ob_net_receive_flush(passt->port, 0);
 	memmove(passt->chunk, passt->chunk + at, filled - at);
@@ -196,15 +231,16 @@ static void report_messages(struct passt *passt)
 	ob_net_warn(passt->host, line);
 }
 
-/* Sleeps until passt has sent frames or written a message. */
+/* Sleeps until passt has sent frames or written a message, or the interface ends. */
 static void wait_for_passt(struct passt *passt)
 {
 	struct pollfd fds[] = {
 		{ passt->child.socket, POLLIN, 0 },
 		{ passt->is_silent ? -1 : passt->child.messages, POLLIN, 0 },
+		{ passt->end, POLLIN, 0 },
 	};
 
-	raw_poll(fds, 2, -1);
+	raw_poll(fds, 3, -1);
 	if (fds[1].revents & POLLIN)
 		report_messages(passt);
 	else if (fds[1].revents)
@@ -217,13 +253,16 @@ static ssize_t read_some(struct passt *passt, size_t filled)
 	for (;;) {
 		ssize_t count = raw_recv(passt->child.socket, passt->chunk + filled,
 					 CHUNK_BYTES - filled, MSG_DONTWAIT);
+		int error = errno;
 
 		if (count >= 0)
 			return count;
-		if (errno == EAGAIN)
+		if (is_ending(passt))
+			return 0;
+		if (error == EAGAIN)
 			wait_for_passt(passt);
-		else if (errno != EINTR)
-			return -errno;
+		else if (error != EINTR)
+			return -error;
 	}
 }
 
@@ -268,8 +307,12 @@ static void receive(void *pointer)
 	status = ob_passt_child_end(&passt->child);
 	if (is_ending(passt))
 		return;
-	report_messages(passt);
-	describe_end(error, status, text, sizeof(text));
+	if (passt->flat) {
+		snprintf(text, sizeof(text), "net stream: the other side has ended" EFFECT);
+	} else {
+		report_messages(passt);
+		describe_end(error, status, text, sizeof(text));
+	}
 	ob_net_warn(passt->host, text);
 	ob_net_port_link(passt->port, false);
 }
@@ -279,9 +322,24 @@ static void receive(void *pointer)
 static void free_passt(struct passt *passt)
 {
 	ob_passt_child_close_descriptors(&passt->child);
+	if (passt->end >= 0)
+		raw_close(passt->end);
 	ob_net_ring_free(&passt->backlog);
+	free(passt->flat);
 	free(passt->chunk);
 	free(passt);
+}
+
+/* Wakes both threads, which see that the interface ends. */
+static void wake_threads(struct passt *passt)
+{
+	const uint64_t one = 1;
+
+	if (passt->end >= 0)
+		raw_write(passt->end, &one, sizeof(one));
+	else
+		shutdown(passt->child.socket, SHUT_RDWR);
+	wake_sender(passt);
 }
 
 static void close_passt(struct ob_net_backend *backend)
@@ -290,9 +348,7 @@ static void close_passt(struct ob_net_backend *backend)
 
 	__atomic_store_n(&passt->ending, true, __ATOMIC_RELEASE);
 	ob_net_port_stop(passt->port);
-	/* Wakes both threads. */
-	shutdown(passt->child.socket, SHUT_RDWR);
-	wake_sender(passt);
+	wake_threads(passt);
 	ob_host_thread_join(passt->host, passt->sender);
 	ob_host_thread_join(passt->host, passt->receiver);
 	free_passt(passt);
@@ -319,6 +375,9 @@ static struct passt *new_passt(struct ob_host *host, struct ob_net_port *port, u
 	passt->backend = (struct ob_net_backend){ &operations, 0, mtu, 1 };
 	passt->host = host;
 	passt->port = port;
+	passt->end = -1;
+	passt->child.host = host;
+	passt->child.socket = passt->child.messages = -1;
 	passt->chunk = malloc(CHUNK_BYTES);
 	if (passt->chunk && !ob_net_ring_init(&passt->backlog, OB_USER_BACKLOG_BYTES))
 		return passt;
@@ -340,9 +399,24 @@ static int start_threads(struct passt *passt)
 		return 0;
 	__atomic_store_n(&passt->ending, true, __ATOMIC_RELEASE);
 	ob_net_port_stop(passt->port);
-	shutdown(passt->child.socket, SHUT_RDWR);
+	wake_threads(passt);
 	ob_host_thread_join(passt->host, passt->receiver);
 	return error;
+}
+
+/* Takes the descriptors of the child. */
+static int start(struct passt *passt, struct ob_net_backend **backend, char *error, size_t size)
+{
+	int result = start_threads(passt);
+
+	if (result) {
+		snprintf(error, size, "net user: the host has no more threads");
+		ob_passt_child_end(&passt->child);
+		free_passt(passt);
+		return result;
+	}
+	*backend = &passt->backend;
+	return 0;
 }
 
 int ob_user_passt_open(struct ob_host *host, struct ob_net_port *port,
@@ -358,18 +432,45 @@ int ob_user_passt_open(struct ob_host *host, struct ob_net_port *port,
 	}
 	result = ob_passt_child_start(host, options, &passt->child, error, error_size);
 	if (result) {
-		ob_net_ring_free(&passt->backlog);
-		free(passt->chunk);
-		free(passt);
-		return result;
-	}
-	result = start_threads(passt);
-	if (result) {
-		snprintf(error, error_size, "net user: the host has no more threads");
-		ob_passt_child_end(&passt->child);
+		/* Its descriptors are closed. */
+		passt->child.socket = passt->child.messages = -1;
 		free_passt(passt);
 		return result;
 	}
-	*backend = &passt->backend;
-	return 0;
+	return start(passt, backend, error, error_size);
+}
+
+static int read_descriptor(const char *text)
+{
+	char *end;
+	long number = strtol(text, &end, 10);
+
+	return *text && !*end && number >= 0 && number <= INT_MAX ? (int)number : -1;
+}
+
+int ob_net_stream_open(struct ob_host *host, struct ob_net_port *port,
+		       const struct ob_net_request *request, struct ob_net_backend **backend,
+		       char *error, size_t error_size)
+{
+	uint32_t mtu = request->mtu ? request->mtu : OB_USER_MTU_MOST;
+	int given = read_descriptor(request->target);
+	struct passt *passt;
+	struct stat status;
+
+	if (given < 0 || fstat(given, &status) || !S_ISSOCK(status.st_mode)) {
+		snprintf(error, error_size, "net stream: %.32s is no descriptor of a socket; write "
+			 "stream:NUMBER", request->target);
+		return -EINVAL;
+	}
+	passt = new_passt(host, port, mtu);
+	if (passt) {
+		passt->end = raw_eventfd();
+		passt->flat = malloc(OB_NET_STREAM_LENGTH_BYTES + OB_NET_ETHERNET_MOST);
+		passt->child.socket = raw_dup(given);
+		if (passt->end >= 0 && passt->flat && passt->child.socket >= 0)
+			return start(passt, backend, error, error_size);
+		free_passt(passt);
+	}
+	snprintf(error, error_size, "net stream: the host has no memory, or no descriptor");
+	return -ENOMEM;
 }

@@ -394,8 +394,10 @@ int ob_passt_child_end(struct ob_passt_child *child)
 
 void ob_passt_child_close_descriptors(struct ob_passt_child *child)
 {
-	raw_close(child->socket);
-	raw_close(child->messages);
+	if (child->socket >= 0)
+		raw_close(child->socket);
+	if (child->messages >= 0)
+		raw_close(child->messages);
 }
 
 static int explain(struct ob_passt_child *child, char *error, size_t size)

@@ -5,9 +5,12 @@
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod crash;
+mod host_port;
 pub mod hub;
 pub mod interrupt;
+pub mod nat;
 pub mod sandbox;
 pub mod tool;
 
+pub use host_port::HostPort;
 pub use sandbox::{HostAccess, Sandbox};

@@ -54,6 +54,16 @@ pub struct ob_net_server {
     _private: [u8; 0],
 }
 
+/// A handle; only pointers to it exist.
+#[repr(C)]
+pub struct ob_net_nat {
+    _private: [u8; 0],
+}
+
+/// Flags of `ob_net_nat_new`.
+pub const OB_NET_NAT_NO_IPV6: u32 = 1;
+pub const OB_NET_NAT_NO_HOST_LOOPBACK: u32 = 2;
+
 pub type LineFunction = extern "C" fn(*mut c_void, *const c_char);
 pub type TransferFunction = extern "C" fn(*mut c_void, u64, *const iovec, c_int) -> c_int;
 pub type RangeFunction = extern "C" fn(*mut c_void, u64, u64) -> c_int;
@@ -168,6 +178,9 @@ extern "C" {
     pub fn ob_net_server_start(server: *mut ob_net_server, opener: c_int) -> c_int;
     pub fn ob_net_server_open_files(server: *const ob_net_server, socket: c_int);
     pub fn ob_net_server_free(server: *mut ob_net_server);
+    pub fn ob_net_nat_new(forwards: *const c_char, flags: u32, nat: *mut *mut ob_net_nat) -> c_int;
+    pub fn ob_net_nat_serve(nat: *mut ob_net_nat, socket: c_int);
+    pub fn ob_net_nat_free(nat: *mut ob_net_nat);
     pub fn ob_net_configure_on(
         instance: *mut ob_instance,
         name: *const c_char,

@@ -28,6 +28,7 @@ mod inode_flags;
 mod instance;
 mod kernel_error;
 mod maintenance;
+mod nat;
 mod network;
 mod new_name;
 mod partitions;
@@ -62,6 +63,7 @@ pub use hub_server::HubServer;
 pub use instance::{EmptyInstance, Instance};
 pub use kernel_error::KernelError;
 pub use libc;
+pub use nat::{Nat, NatOptions};
 pub use network::{Epoll, EpollEvent, RawAddress, SocketOption};
 pub use path::PathFd;
 pub use process::{

@@ -32,11 +32,13 @@ mod no_servers;
 mod open_disk;
 mod open_stack;
 mod problems;
+mod program_network;
 #[cfg(feature = "remote")]
 mod servers;
 mod slots;
 mod used;
 mod whole;
+mod words;
 
 #[cfg(not(feature = "remote"))]
 use no_servers as servers;

@@ -3,6 +3,7 @@
 //! processes, captures.
 
 use crate::kernel::Kernel;
+use crate::kernel_files::read_text;
 use outboard_sys::limited;
 use std::ffi::CString;
 use std::fmt;
@@ -75,6 +76,11 @@ impl Kernel {
                 name,
             }),
         })
+    }
+
+    /// The name servers of its interfaces, as the text of resolv.conf(5). Empty: there are none.
+    pub fn name_servers(&self) -> String {
+        read_text(self.system(), c"/etc/resolv.conf").unwrap_or_default()
     }
 
     /// Changes an interface that exists, "lo" too: the words of [`Kernel::add_interface`] that are

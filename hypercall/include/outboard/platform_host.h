@@ -172,7 +172,7 @@ bool ob_platform_disk_withdraw(struct ob_host *host, int number);
 /* ---- network interfaces --------------------------------------------------- */
 
 struct ob_platform_net {
-	/* "tap", "hub", "user", "vhost-user" or "pcap"; after the colon what it names, or "" */
+	/* "tap", "hub", "user", "vhost-user", "stream" or "pcap"; what is after the colon, or "" */
 	const char *kind, *target;
 	const char *forwards;		/* user: ports of the host, as in "8080:80"; NULL: none */
 	const char *capture;		/* file that gets all frames, as pcapng; NULL: none */
@@ -191,6 +191,25 @@ int ob_platform_net_open(struct ob_host *host, struct ob_platform_net *net, char
 			 size_t size);
 /* Withdraws the offer: closes the device, unless the kernel has taken it. Blocks. */
 void ob_platform_net_done(struct ob_host *host, uint32_t device);
+
+/* Rootless NAT for a kernel in another process, with an interface "stream". It needs no kernel. */
+struct ob_net_nat;
+
+struct ob_platform_net_nat {
+	const char *forwards;		/* ports of the host, as in "8080:80"; NULL: none */
+	bool no_ipv6;
+	bool no_host_loopback;		/* the gateway is not the host's loopback */
+};
+
+/*
+ * Loads libslirp, and opens the forwarded ports. -ENOENT: libslirp is not installed. On failure,
+ * `error` has one line.
+ */
+int ob_platform_net_nat_open(const struct ob_platform_net_nat *from, struct ob_net_nat **nat,
+			     char *error, size_t size);
+/* Serves the kernel behind a connected stream socket. Returns when the other end was closed. */
+void ob_platform_net_nat_serve(struct ob_net_nat *nat, int socket);
+void ob_platform_net_nat_close(struct ob_net_nat *nat);
 
 /* A server that offers a port of a hub to front-ends of vhost-user. It needs no kernel. */
 struct ob_net_server;

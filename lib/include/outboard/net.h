@@ -73,6 +73,27 @@ void ob_net_server_open_files(const struct ob_net_server *server, int socket);
 /* Disconnects the front-end, removes the socket, frees the handle. Blocks for a moment. */
 void ob_net_server_free(struct ob_net_server *server);
 
+/*
+ * Rootless NAT by libslirp in a process without a kernel. The process with the kernel adds the
+ * interface "stream:NUMBER", with the number of one end of a pair of stream sockets, and so needs
+ * no sockets of the host. Packets to 127.0.0.0/8 and ::1 are dropped. Not for several threads.
+ *
+ * ob_net_nat_new loads libslirp, and opens ports of the host that lead to the kernel: `forwards`
+ * (may be NULL) is as "127.0.0.1:8080:80,udp:53:5353". `flags`: OB_NET_NAT_*. Stores a handle.
+ * Returns 0, -EINVAL, -ENOENT (libslirp is not installed) or the host's error.
+ *
+ * ob_net_nat_serve serves the kernel behind the other end, `socket`. Blocks until it is closed.
+ * Trusts nothing that comes from it.
+ *
+ * ob_net_nat_free closes all sockets, and frees the handle.
+ */
+#define OB_NET_NAT_NO_IPV6 1u
+#define OB_NET_NAT_NO_HOST_LOOPBACK 2u	/* the gateway's address does not lead to the host's */
+struct ob_net_nat;
+int ob_net_nat_new(const char *forwards, unsigned int flags, struct ob_net_nat **nat);
+void ob_net_nat_serve(struct ob_net_nat *nat, int socket);
+void ob_net_nat_free(struct ob_net_nat *nat);
+
 /* Why the calling thread's last call of this header failed, in one line; "" if it did not. */
 const char *ob_net_error(void);
 

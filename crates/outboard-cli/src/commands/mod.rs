@@ -41,6 +41,7 @@ mod mv;
 mod operands;
 mod owner_names;
 mod part;
+mod port_option;
 pub mod progress;
 mod resize;
 mod rm;
@@ -76,7 +77,9 @@ use outboard_sandbox::HostAccess;
 use outboard_volume::address::check_reserved;
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
-use settings::SettingsGroup::{self, Images, Kernel, Sandbox, Servers, Volumes, Wildcards};
+use settings::SettingsGroup::{
+    self, Images, Kernel, Network, Sandbox, Servers, Volumes, Wildcards,
+};
 use settings::{check_used, CommandArgs, Settings};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -144,11 +147,15 @@ const COMMANDS: CommandSet = CommandSet {
 };
 
 /// Shared options of a command whose operands may have wildcards.
-const WITH_WILDCARDS: &[SettingsGroup] = &[Images, Volumes, Wildcards, Servers, Kernel, Sandbox];
+const WITH_WILDCARDS: &[SettingsGroup] = &[
+    Images, Volumes, Wildcards, Network, Servers, Kernel, Sandbox,
+];
 /// Those of a command that works on volumes, or on files of exactly these names.
-const IN_VOLUMES: &[SettingsGroup] = &[Images, Volumes, Servers, Kernel, Sandbox];
+const IN_VOLUMES: &[SettingsGroup] = &[Images, Volumes, Network, Servers, Kernel, Sandbox];
 /// Those of a command that runs tools on volumes of this machine.
 const BY_TOOLS: &[SettingsGroup] = &[Images, Volumes, Kernel, Sandbox];
+/// Those of a command that runs programs of a volume of this machine.
+const FOR_PROGRAMS: &[SettingsGroup] = &[Images, Volumes, Network, Kernel, Sandbox];
 /// Those of a command that works on whole disks of this machine.
 const ON_DISKS: &[SettingsGroup] = &[Images, Kernel, Sandbox];
 
@@ -373,7 +380,7 @@ commands! {
         writes: edit::run,
     }
     "run" Run(run::RunArgs) {
-        uses: BY_TOOLS,
+        uses: FOR_PROGRAMS,
         access: run::RunArgs::host_access,
         writes: run::run,
     }

@@ -2,12 +2,13 @@
 //! `outboard run`.
 
 use super::bind_option::parse_bind;
+use super::port_option::parse_port;
 use crate::exit_code::{set_failure_code, CommandStatus};
 use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use outboard_error::{Error, ErrorKind, Failure, Result};
-use outboard_sandbox::HostAccess;
+use outboard_sandbox::{HostAccess, HostPort};
 use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
@@ -58,6 +59,10 @@ pub struct RunArgs {
     #[arg(long, value_name = "HOST:/PATH[:ro]",
           value_parser = OsStringValueParser::new().try_map(parse_bind))]
     pub bind: Vec<HostBind>,
+    /// Lead a port of the host, of 127.0.0.1 unless ADDRESS is given, to a port of the programs;
+    /// HOSTPORT 0: a free one; may be repeated
+    #[arg(short, long, value_name = "[ADDRESS:]HOSTPORT:PORT[/udp]", value_parser = parse_port)]
+    pub publish: Vec<HostPort>,
     /// Write changes to the image, which nobody else may use meanwhile, or to the directory of
     /// --root
     #[arg(long, conflicts_with = "read_only")]
@@ -157,6 +162,7 @@ impl RunArgs {
             RootSource::Directory(path) => uses_directory(path, self.rw),
         };
         access.runs_programs = true;
+        access.ports.clone_from(&self.publish);
         self.bind
             .iter()
             .for_each(|bind| bind.add_access(&mut access));

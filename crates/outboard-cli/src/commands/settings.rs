@@ -30,6 +30,8 @@ pub struct Settings {
     #[command(flatten)]
     pub wildcards: WildcardSettings,
     #[command(flatten)]
+    pub network: NetworkSettings,
+    #[command(flatten)]
     pub servers: ServerSettings,
     #[command(flatten)]
     pub kernel: KernelSettings,
@@ -101,16 +103,22 @@ pub struct WildcardSettings {
     pub no_glob: bool,
 }
 
+// How the kernel is connected.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+#[command(next_help_heading = SHARED)]
+pub struct NetworkSettings {
+    /// The network interface of the kernel, through which it reaches servers (nfs://, smb://,
+    /// 9p://, nbd://), and its programs the world, in the words of docs/net.md, as in
+    /// "tap:tap0,ip=10.0.0.2/24"; "host": the kernel uses sockets of the host instead; "none":
+    /// programs have no network [default: user]
+    #[arg(long, value_name = "SPEC", global = true)]
+    pub net: Option<String>,
+}
+
 // How servers are reached.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
 #[command(next_help_heading = SHARED)]
 pub struct ServerSettings {
-    /// The network interface of the kernel, through which it reaches servers (nfs://, smb://,
-    /// 9p://, nbd://), in the words of docs/net.md, as in "tap:tap0,ip=10.0.0.2/24"; "host": the
-    /// kernel uses sockets of the host instead [default: user]
-    #[arg(long, value_name = "SPEC", global = true)]
-    pub net: Option<String>,
-
     /// Seconds that a server may take for a request [default: 30]
     #[arg(
         long,
@@ -171,7 +179,7 @@ impl Settings {
             vcpus: self.kernel.vcpus,
             memory: self.kernel.memory,
             components: self.kernel.components,
-            net: self.servers.net,
+            net: self.network.net,
             timeout: self.servers.timeout,
             no_sandbox: self.sandbox.no_sandbox,
             literal: self.wildcards.no_glob,
@@ -188,6 +196,7 @@ pub enum SettingsGroup {
     Images,
     Volumes,
     Wildcards,
+    Network,
     Servers,
     Kernel,
     Sandbox,
@@ -199,6 +208,7 @@ impl SettingsGroup {
             Self::Images => ImageSettings::augment_args(command),
             Self::Volumes => VolumeSettings::augment_args(command),
             Self::Wildcards => WildcardSettings::augment_args(command),
+            Self::Network => NetworkSettings::augment_args(command),
             Self::Servers => ServerSettings::augment_args(command),
             Self::Kernel => KernelSettings::augment_args(command),
             Self::Sandbox => SandboxSettings::augment_args(command),
@@ -313,10 +323,11 @@ mod tests {
         shared.map(|arg| arg.get_id().to_string()).collect()
     }
 
-    const ALL: [SettingsGroup; 6] = [
+    const ALL: [SettingsGroup; 7] = [
         SettingsGroup::Images,
         SettingsGroup::Volumes,
         SettingsGroup::Wildcards,
+        SettingsGroup::Network,
         SettingsGroup::Servers,
         SettingsGroup::Kernel,
         SettingsGroup::Sandbox,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The parts of the host that a sandboxed process keeps.
 
+use crate::host_port::HostPort;
 use std::path::PathBuf;
 
 /// The needs of a command on the host, besides its standard streams.
@@ -29,6 +30,8 @@ pub struct HostAccess {
     pub runs_programs: bool,
     /// The command reaches servers.
     pub network: Option<NetworkAccess>,
+    /// Ports of the host that lead to programs.
+    pub ports: Vec<HostPort>,
     /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
     /// of the user open its memory, so it keeps the user's namespaces.
     pub serves: bool,
@@ -41,6 +44,11 @@ pub struct NetworkAccess {
     pub ports: Vec<u16>,
     /// The kernel's sockets are the host's: its clients of servers send and receive messages.
     pub kernel_sockets: bool,
+    /// The process connects programs of another one: TCP, UDP and ICMP echo, and connections to
+    /// sockets that listen before.
+    pub translates: bool,
+    /// The sockets of programs are the host's: the same, and sockets that listen.
+    pub listens: bool,
 }
 
 /// The allowed system calls on sockets.
@@ -54,6 +62,10 @@ pub enum SocketCalls {
     Messages,
     /// Connections of others to sockets that listen already.
     Serving,
+    /// Messages, datagrams, and connections of others to sockets that listen already.
+    Translating,
+    /// The same, and new sockets that listen.
+    Everything,
 }
 
 impl SocketCalls {
@@ -61,6 +73,8 @@ impl SocketCalls {
         match &access.network {
             None if access.serves => Self::Serving,
             None => Self::Nothing,
+            Some(network) if network.listens => Self::Everything,
+            Some(network) if network.translates => Self::Translating,
             Some(network) if network.kernel_sockets => Self::Messages,
             Some(_) => Self::Connections,
         }
@@ -71,6 +85,8 @@ impl NetworkAccess {
     /// Adds the needs of another command.
     fn add(&mut self, other: NetworkAccess) {
         self.kernel_sockets |= other.kernel_sockets;
+        self.translates |= other.translates;
+        self.listens |= other.listens;
         if self.ports.is_empty() || other.ports.is_empty() {
             self.ports.clear();
         } else {
@@ -113,6 +129,7 @@ impl HostAccess {
         self.outside |= other.outside;
         self.runs_programs |= other.runs_programs;
         self.serves |= other.serves;
+        self.ports.extend(other.ports);
         match (&mut self.network, other.network) {
             (Some(network), Some(other)) => network.add(other),
             (network @ None, other) => *network = other,

@@ -82,7 +82,9 @@ fn apply(
     let rule = |&port| Ok::<_, RulesetError>(NetPort::new(port, AccessNet::ConnectTcp));
     let ports = ports.iter().map(rule);
     let ruleset = Ruleset::default().handle_access(all)?;
-    let ruleset = if network.is_some_and(|network| network.ports.is_empty()) {
+    let ruleset = if network.is_some_and(|network| network.listens) {
+        ruleset
+    } else if network.is_some_and(|network| network.ports.is_empty()) {
         ruleset.handle_access(AccessNet::BindTcp)?
     } else {
         ruleset.handle_access(AccessNet::from_all(NEWEST))?

@@ -173,6 +173,12 @@ const CONNECTIONS: &[i64] = &[
 /// Messages of several pieces on sockets. The sandbox's sockets pass no descriptors.
 const MESSAGES: &[i64] = &[libc::SYS_sendmsg, libc::SYS_recvmsg];
 
+/// Connections to sockets that listen already.
+const ACCEPTED: &[i64] = &[libc::SYS_accept, libc::SYS_accept4];
+
+/// New sockets that listen.
+const LISTENING: &[i64] = &[libc::SYS_bind, libc::SYS_listen];
+
 /// Calls of a server of front-ends: connections to sockets that listen already, messages that bring
 /// descriptors, the names of these descriptors, and memory that other ports of a hub map.
 const SERVING: &[i64] = &[
@@ -384,6 +390,21 @@ fn tcp() -> Result<Vec<SeccompRule>> {
     Ok(vec![one(libc::AF_INET)?, one(libc::AF_INET6)?])
 }
 
+/// Sockets of IPv4 and IPv6 that need no rights: no raw ones.
+fn internet() -> Result<Vec<SeccompRule>> {
+    let one = |(family, kind): (i32, i32)| {
+        let family = SeccompCondition::new(0, Dword, Eq, family as u64)?;
+        let kind = SeccompCondition::new(1, Dword, MaskedEq(0xf), kind as u64)?;
+        rule(vec![family, kind])
+    };
+    let (v4, v6) = (libc::AF_INET, libc::AF_INET6);
+    let (stream, datagram) = (libc::SOCK_STREAM, libc::SOCK_DGRAM);
+    [(v4, stream), (v6, stream), (v4, datagram), (v6, datagram)]
+        .into_iter()
+        .map(one)
+        .collect()
+}
+
 /// Datagram sockets, which reach other sockets by name.
 fn datagrams() -> Result<Vec<SeccompRule>> {
     let datagram = SeccompCondition::new(1, Dword, MaskedEq(0xf), libc::SOCK_DGRAM as u64)?;
@@ -438,11 +459,16 @@ fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules>
         SocketCalls::Connections => &[CONNECTIONS],
         SocketCalls::Messages => &[CONNECTIONS, MESSAGES],
         SocketCalls::Serving => &[SERVING],
+        SocketCalls::Translating => &[CONNECTIONS, MESSAGES, ACCEPTED],
+        SocketCalls::Everything => &[CONNECTIONS, MESSAGES, ACCEPTED, LISTENING],
     };
     let on_sockets = on_sockets.iter().copied().flatten();
     rules.extend(on_sockets.map(|&call| (call, Vec::new())));
     if matches!(sockets, SocketCalls::Connections | SocketCalls::Messages) {
         rules.insert(libc::SYS_socket, tcp()?);
+    }
+    if matches!(sockets, SocketCalls::Translating | SocketCalls::Everything) {
+        rules.insert(libc::SYS_socket, internet()?);
     }
     rules.insert(libc::SYS_fcntl, descriptors()?);
     rules.insert(libc::SYS_mmap, mappings()?);
@@ -845,6 +871,38 @@ mod tests {
         ] {
             let result = run(&filter, ARCHITECTURE_X86_64, number(name)).0;
             assert_eq!(result, REFUSED, "{name}");
+        }
+    }
+
+    /// A NAT makes sockets of the Internet, and none that listen. A kernel whose sockets are the
+    /// host's makes these, too.
+    #[test]
+    fn sockets_of_programs() {
+        let result = |sockets, name: &str, arguments: &[u64]| {
+            let filter = allow_only(rules(false, false, sockets).unwrap()).unwrap();
+            run_with(&filter, ARCHITECTURE_X86_64, number(name), arguments).0
+        };
+        let of = |family: i32, kind: i32| [family as u64, kind as u64, 0];
+        for sockets in [SocketCalls::Translating, SocketCalls::Everything] {
+            for family in [libc::AF_INET, libc::AF_INET6] {
+                for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC] {
+                    let made = result(sockets, "socket", &of(family, kind));
+                    assert_eq!(made, libc::SECCOMP_RET_ALLOW);
+                }
+                let raw = result(sockets, "socket", &of(family, libc::SOCK_RAW));
+                assert_eq!(raw, REFUSED);
+            }
+            for family in [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_PACKET] {
+                let made = result(sockets, "socket", &of(family, libc::SOCK_DGRAM));
+                assert_eq!(made, REFUSED);
+            }
+        }
+        for call in ["bind", "listen"] {
+            assert_eq!(result(SocketCalls::Translating, call, &[]), REFUSED);
+            assert_eq!(
+                result(SocketCalls::Everything, call, &[]),
+                libc::SECCOMP_RET_ALLOW
+            );
         }
     }
 

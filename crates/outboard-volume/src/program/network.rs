@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 const HOSTS: &str = "/etc/hosts";
+const RESOLVER: &str = "/etc/resolv.conf";
 const HOST_NAME_FILE: &str = "/etc/hostname";
 /// The host name of a volume that has none.
 const DEFAULT_NAME: &str = "outboard";
@@ -32,6 +33,11 @@ pub(super) fn prepare(kernel: &Kernel, root: &ProgramRoot) -> Result<()> {
     let has_hosts = root.tree().symlink_metadata(Path::new(HOSTS)).is_ok();
     if !has_hosts {
         root.show_text(Path::new(HOSTS), hosts(&name).as_bytes())
+            .map_err(failed)?;
+    }
+    let servers = kernel.name_servers();
+    if !servers.is_empty() {
+        root.show_text(Path::new(RESOLVER), servers.as_bytes())
             .map_err(failed)?;
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! The part of a session that owns what it has from the host: images held open, keys, the network,
 //! the sandbox.
 
+use super::program_network::ProgramNetwork;
 use super::servers::Network;
 use super::used;
 use crate::destination::{Use, UsedFiles};
@@ -44,6 +45,8 @@ pub(super) struct HostPart {
     sandbox: Sandbox,
     /// `None`: no server is named.
     network: Option<Network>,
+    /// `None`: no programs run, or they use the network above.
+    program_network: Option<ProgramNetwork>,
     /// The command stays outside of the sandbox, and has no kernel.
     outside: bool,
     snapshots: Option<PathBuf>,
@@ -74,6 +77,10 @@ impl HostPart {
         access.network = network
             .as_ref()
             .map(|network| network.access(&access.images));
+        let program_network = match network {
+            None if access.runs_programs => ProgramNetwork::prepare(&options, access)?,
+            _ => None,
+        };
         // Other programs may make images, and change them.
         let held = if access.outside {
             HeldImages::default()
@@ -89,6 +96,7 @@ impl HostPart {
             held,
             used: Arc::new(used),
             network,
+            program_network,
             outside: access.outside,
             snapshots: needs_kernel.then(snapshots::directory).flatten(),
             umask: process.umask,
@@ -138,6 +146,7 @@ impl HostPart {
             keys,
             sandbox: Sandbox::Open,
             network: None,
+            program_network: None,
             outside: false,
             snapshots: None,
             umask: 0,
@@ -261,6 +270,14 @@ impl HostPart {
             network.check_capture(&self.used)?;
         }
         network.start(kernel)
+    }
+
+    /// Connects the programs of the kernel, which has booted, to their network.
+    pub(super) fn start_program_network(&mut self, kernel: &Kernel) -> Result<()> {
+        match &mut self.program_network {
+            Some(network) => network.start(kernel),
+            None => Ok(()),
+        }
     }
 
     /// Whether the command stays outside of the sandbox, and uses the kernel in other processes.

@@ -125,6 +125,7 @@ impl Session {
             snapshots: self.host.snapshots(),
         })?;
         self.host.start_network(&kernel)?;
+        self.host.start_program_network(&kernel)?;
         self.host.close_sandbox()?;
         Ok(kernel)
     }

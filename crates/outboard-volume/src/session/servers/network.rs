@@ -6,6 +6,7 @@
 //! caller ends the look-up. After the boot and before
 //! [`outboard_sandbox::Sandbox::close`]: [`Network::start`] adds the interface.
 
+use super::super::words::{forbidden, has_address, words_of};
 use super::watch::{IsWaiting, Lateness, ServerWatch};
 use crate::aside::aside;
 use crate::destination::{Overwrite, UsedFiles};
@@ -72,40 +73,6 @@ pub(in crate::session) struct Network {
     found: Mutex<HashMap<String, IpAddr>>,
     interface: Option<Interface>,
     watch: Option<ServerWatch>,
-}
-
-/// The words of the description of an interface. A backslash takes the next character as it is.
-fn words_of(description: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut characters = description.chars();
-    while let Some(character) = characters.next() {
-        match (character, words.last_mut()) {
-            (',', _) => words.push(String::new()),
-            ('\\', Some(word)) => word.extend(characters.next()),
-            (_, Some(word)) => word.push(character),
-            (_, None) => {}
-        }
-    }
-    words
-}
-
-/// Whether the words after the kind of an interface give it an address. `dhcp6` gives none of IPv4.
-fn has_address(words: &str) -> bool {
-    let words = words_of(words);
-    let mut names = words.iter().map(|word| word.split('=').next());
-    names.any(|name| matches!(name, Some("ip" | "dhcp")))
-}
-
-/// The part of a description that the sandbox forbids: it opens files of the host, listens at ports
-/// of the host, or starts a program. `None`: it does none of these.
-fn forbidden(description: &str) -> Option<String> {
-    let mut words = words_of(description).into_iter();
-    let kind = words.next().unwrap_or_default();
-    let name = kind.split(':').next();
-    if matches!(name, Some("tap" | "hub" | "vhost-user" | "pcap")) || kind == "user:passt" {
-        return Some(kind);
-    }
-    words.find(|word| matches!(word.split('=').next(), Some("forward" | "pcap")))
 }
 
 /// The address of a name, IPv4 if it has one.
@@ -228,6 +195,7 @@ impl Network {
         NetworkAccess {
             ports: ports.unwrap_or_default(),
             kernel_sockets: self.way == Way::Host,
+            ..NetworkAccess::default()
         }
     }
 
@@ -441,13 +409,6 @@ mod tests {
             let wanted = format!("the sandbox forbids {part}; ");
             assert!(text.contains(&wanted), "{text}");
         }
-        assert_eq!(forbidden(r"user,name=a\,pcap=b"), None);
-        assert_eq!(
-            forbidden(r"user,name=a\\,pcap=b").as_deref(),
-            Some("pcap=b")
-        );
-        assert_eq!(forbidden(r"h\ub:/a").as_deref(), Some("hub:/a"));
-        assert!(!has_address(r"name=a\,ip=b") && has_address("name=a,ip=b"));
         for net in [None, Some("user"), Some("user:slirp,dhcp"), Some("host")] {
             let network = prepare(net, &["nbd://10.0.0.1/e"]).unwrap();
             assert!(network.check_sandbox().is_ok(), "{net:?}");

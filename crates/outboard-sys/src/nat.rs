@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Rootless NAT by libslirp, in a process without a kernel.
+
+use crate::ffi;
+use crate::instance::with_reason;
+use libc::c_uint;
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::null_mut;
+
+/// How a NAT works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatOptions {
+    /// IPv6, too.
+    pub ipv6: bool,
+    /// The gateway's address leads to the host's loopback.
+    pub host_loopback: bool,
+}
+
+/// A NAT with its ports of the host. They are closed when this is dropped.
+pub struct Nat(*mut ffi::ob_net_nat);
+
+impl Nat {
+    /// Loads libslirp, and opens ports of the host that lead to the kernel: `forwards` is as
+    /// "127.0.0.1:8080:80,udp:53:5353", or empty. `NotFound`: libslirp is not installed. The error
+    /// has the reason.
+    pub fn open(forwards: &CStr, options: NatOptions) -> io::Result<Self> {
+        let mut flags: c_uint = 0;
+        if !options.ipv6 {
+            flags |= ffi::OB_NET_NAT_NO_IPV6;
+        }
+        if !options.host_loopback {
+            flags |= ffi::OB_NET_NAT_NO_HOST_LOOPBACK;
+        }
+        let words = if forwards.is_empty() {
+            std::ptr::null()
+        } else {
+            forwards.as_ptr()
+        };
+        let mut nat = null_mut();
+        // SAFETY: the string ends with a NUL, and there is room for the handle.
+        let result = unsafe { ffi::ob_net_nat_new(words, flags, &mut nat) };
+        if result < 0 {
+            return Err(with_reason(io::Error::from_raw_os_error(-result)));
+        }
+        Ok(Self(nat))
+    }
+
+    /// Serves the kernel that has the interface "stream" at the other end of the socket. Blocks
+    /// until that end is closed. Trusts nothing that comes from it.
+    pub fn serve(&mut self, socket: impl AsFd) {
+        // SAFETY: the handle is good, and the descriptor is open during the call.
+        unsafe { ffi::ob_net_nat_serve(self.0, socket.as_fd().as_raw_fd()) };
+    }
+}
+
+impl Drop for Nat {
+    fn drop(&mut self) {
+        // SAFETY: the handle is good, and nothing uses it later.
+        unsafe { ffi::ob_net_nat_free(self.0) };
+    }
+}

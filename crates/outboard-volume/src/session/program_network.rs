@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The network of programs of a session.
+//!
+//! | kind | connects programs by |
+//! |---|---|
+//! | `user` | a NAT in a process of its own ([`NatProcess`]), which starts before the sandbox |
+//! | `host` | sockets of the host, which the sandbox then allows |
+//! | `none` | nothing |
+//! | others | an interface that the kernel opens: not in the sandbox |
+
+use super::words::{forbidden, has_address, words_of};
+use crate::options::Options;
+use outboard::{Interface, Kernel};
+use outboard_error::{warn, Error, ErrorKind, Hint, Result};
+use outboard_sandbox::nat::{no_libslirp, NatProcess, NatRequest};
+use outboard_sandbox::sandbox::NetworkAccess;
+use outboard_sandbox::HostAccess;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Addresses of the kernel and the gateway, which docs/net.md names.
+const ADDRESSES: &str = "ip=10.0.2.15/24,gw=10.0.2.2";
+const ADDRESSES6: &str = "ip=fec0::15/64,gw=fec0::2";
+const NAME_SERVER: &str = "dns=10.0.2.3";
+/// The word that opens the way to the host's loopback.
+const HOST_LOOPBACK: &str = "host-loopback";
+/// The library takes so many.
+const MOST_SERVERS: usize = 8;
+
+enum Way {
+    /// The NAT, and whether the user has asked for it.
+    Nat(Box<NatProcess>, bool),
+    Other,
+}
+
+/// The network of programs, which the kernel has or will have.
+pub(super) struct ProgramNetwork {
+    way: Way,
+    /// Of the interface; for a NAT the words behind the kind.
+    description: String,
+    interface: Option<Interface>,
+}
+
+fn wrong(text: &str) -> Error {
+    Error::Usage(format!("cannot connect programs to the network: {text}"))
+}
+
+impl ProgramNetwork {
+    /// The network that the user wants; `None`: none. The process has one thread. Adds its needs to
+    /// `access`.
+    pub(super) fn prepare(options: &Options, access: &mut HostAccess) -> Result<Option<Self>> {
+        let wish = options.net.as_deref().unwrap_or("user");
+        let (kind, words) = wish.split_once(',').unwrap_or((wish, ""));
+        let is_user = matches!(kind, "user" | "user:slirp");
+        if !is_user && !access.ports.is_empty() {
+            return Err(wrong(&format!(
+                "ports of the host lead to programs by the kind user alone, not by {kind}"
+            )));
+        }
+        match kind {
+            "none" if words.is_empty() => return Ok(None),
+            "none" => return Err(wrong("the kind none has no words")),
+            _ => {}
+        }
+        if is_user {
+            return Self::of_nat(options, access, words).map(Some);
+        }
+        if kind == "host" {
+            access.network = Some(NetworkAccess {
+                kernel_sockets: true,
+                listens: true,
+                ..NetworkAccess::default()
+            });
+            return Ok(Some(Self::other(&host_description(words))));
+        }
+        match forbidden(wish).filter(|_| !options.no_sandbox) {
+            Some(part) => {
+                let (kind, other) = (ErrorKind::Other, Hint::PermittedInterface);
+                Err(Error::hinted(kind, other, |other| {
+                    format!(
+                        "cannot connect programs to the network: the sandbox forbids {part}; \
+                         {other}"
+                    )
+                }))
+            }
+            None => Ok(Some(Self::other(wish))),
+        }
+    }
+
+    fn other(description: &str) -> Self {
+        Self {
+            way: Way::Other,
+            description: description.to_owned(),
+            interface: None,
+        }
+    }
+
+    fn of_nat(options: &Options, access: &HostAccess, words: &str) -> Result<Self> {
+        let all = words_of(words);
+        if all.iter().any(|word| word.starts_with("forward=")) {
+            return Err(wrong("name ports of the host apart from the network"));
+        }
+        let is_loopback = |word: &&String| *word == HOST_LOOPBACK;
+        let request = NatRequest {
+            ports: access.ports.clone(),
+            host_loopback: all.iter().any(|word| is_loopback(&word)),
+            no_sandbox: options.no_sandbox,
+        };
+        let others = words.split(',');
+        let others: Vec<&str> = others
+            .filter(|word| !word.is_empty() && *word != HOST_LOOPBACK)
+            .collect();
+        let is_wanted = options.net.is_some() || !access.ports.is_empty();
+        Ok(Self {
+            way: Way::Nat(Box::new(NatProcess::start(request)?), is_wanted),
+            description: others.join(","),
+            interface: None,
+        })
+    }
+
+    /// Connects the kernel, which has booted.
+    pub(super) fn start(&mut self, kernel: &Kernel) -> Result<()> {
+        let failed = |error| Error::failed("cannot connect programs to the network", &error);
+        let description = match &mut self.way {
+            Way::Other => self.description.clone(),
+            Way::Nat(nat, is_wanted) => match nat.wait()? {
+                true => nat_description(nat, &self.description),
+                false if *is_wanted => return Err(no_libslirp()),
+                false => {
+                    warn(
+                        "note: programs have no network: install the package libslirp0, or choose \
+                         the network none",
+                    );
+                    return Ok(());
+                }
+            },
+        };
+        self.interface = Some(kernel.add_interface(&description).map_err(failed)?);
+        Ok(())
+    }
+}
+
+fn nat_description(nat: &NatProcess, words: &str) -> String {
+    let socket = format!("stream:{}", nat.as_fd().as_raw_fd());
+    let mut parts = vec![socket.as_str()];
+    parts.extend((!words.is_empty()).then_some(words));
+    if !has_address(words) {
+        parts.push(ADDRESSES);
+        parts.extend(nat.has_ipv6().then_some(ADDRESSES6));
+        let names_servers = words_of(words).iter().any(|word| word.starts_with("dns="));
+        parts.extend((!names_servers).then_some(NAME_SERVER));
+    }
+    parts.join(",")
+}
+
+/// The kernel's sockets are the host's: its name servers are, too.
+fn host_description(words: &str) -> String {
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let mut parts = vec!["host".to_owned()];
+    if words.is_empty() {
+        parts.extend(name_servers(&text));
+    } else {
+        parts.push(words.to_owned());
+    }
+    parts.join(",")
+}
+
+/// The words for the name servers of resolv.conf(5).
+fn name_servers(text: &str) -> Vec<String> {
+    let server = |line: &str| {
+        let address = line.strip_prefix("nameserver")?.trim();
+        Some(format!("dns={}", address.parse::<IpAddr>().ok()?))
+    };
+    let mut servers: Vec<String> = text.lines().filter_map(server).collect();
+    servers.dedup();
+    servers.truncate(MOST_SERVERS);
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_of_the_host() {
+        let text =
+            "# x\nnameserver 10.0.0.1\nsearch a\nnameserver  fd00::1\nnameserver fe80::1%e\n";
+        assert_eq!(name_servers(text), ["dns=10.0.0.1", "dns=fd00::1"]);
+        assert_eq!(host_description("dns=10.0.0.2"), "host,dns=10.0.0.2");
+    }
+
+    #[test]
+    fn wrong_networks_are_refused() {
+        let refused = |net: &str, ports: bool| {
+            let options = Options {
+                net: Some(net.to_owned()),
+                ..Options::default()
+            };
+            let mut access = HostAccess::default();
+            if ports {
+                access.ports.push(outboard_sandbox::HostPort {
+                    udp: false,
+                    address: "127.0.0.1:1".parse().unwrap(),
+                    port: 1,
+                });
+            }
+            let refused = ProgramNetwork::prepare(&options, &mut access).err();
+            refused.map(|error| error.message().unwrap_or_default().to_owned())
+        };
+        assert_eq!(refused("none", false), None);
+        assert_eq!(refused("host", false), None);
+        for (net, ports, why) in [
+            ("none", true, "not by none"),
+            ("tap:t", true, "not by tap:t"),
+            ("tap:t", false, "the sandbox forbids tap:t"),
+            ("none,mtu=1400", false, "no words"),
+            ("user,forward=1:2", false, "apart"),
+        ] {
+            let text = refused(net, ports).unwrap();
+            assert!(text.contains(why), "{net}: {text}");
+        }
+    }
+}
