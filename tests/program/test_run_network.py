@@ -195,7 +195,8 @@ def test_a_free_port_is_chosen_and_named(image):
 
 def test_a_port_of_udp(image):
     port = free_port(socket.SOCK_DGRAM)
-    words = program.command("run", "-p", f"{port}:5000/udp", image, "--", "udp_echo")
+    words = program.command("run", "--net", "user,host-loopback", "-p", f"{port}:5000/udp", image,
+                            "--", "udp_echo")
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"ready\n"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
@@ -207,6 +208,7 @@ def test_a_port_of_udp(image):
                     if client.recv(100) == b"datagram":
                         break
             else:
+                process.kill()
                 pytest.fail("no answer")
         process.terminate()
         process.wait(60)
