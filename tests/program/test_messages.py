@@ -320,20 +320,20 @@ def test_a_tool_that_cannot_reach_all_of_a_tree(work, kind):
 def test_reserved_prefixes(work, exists):
     """Whether a file has such a name or not, it means no file; below a directory it does."""
     images.make(f"{work}/disk.img", "ext4")
-    names = ["usb:disk", "pci:disk", "oci:disk"]
+    names = ["usb:disk", "pci:disk"]
     for name in names if exists else []:
         os.link(f"{work}/disk.img", f"{work}/{name}")
     os.mkdir(f"{work}/usb:")
-    write(f"{work}/script", b"ls disk.img:/\nls oci:disk:/\n")
+    write(f"{work}/script", b"ls disk.img:/\nls pci:disk:/\n")
     before = sorted(os.listdir(work))
-    for words in (["info", "usb:disk"], ["ls", "pci:/etc"], ["ls", "oci:disk@1:/"],
+    for words in (["info", "usb:disk"], ["ls", "pci:/etc"], ["ls", "usb:disk@1:/"],
                   ["cp", "disk.img:/x", "usb:disk"], ["cp", "usb:disk:/x", "."],
                   ["cat", "usb:1-2@1"], ["mkfs", "ext4", "usb:new", "--size", "8M"],
-                  ["part", "oci:new", "create", "--size", "8M"], ["fsck", "pci:disk"],
+                  ["part", "pci:new", "create", "--size", "8M"], ["fsck", "pci:disk"],
                   ["mount", "usb:disk", "usb:"], ["info", "--disk", "usb:disk", "disk.img"],
                   ["shell", "usb:disk"], ["run-script", "script"]):
         done = bad(*words, code=2, mentions=["is reserved"], cwd=work)
-        name = next(word for word in [*words, "oci:disk"] if word[:4] in ("usb:", "pci:", "oci:"))
+        name = next(word for word in [*words, "pci:disk"] if word[:4] in ("usb:", "pci:"))
         assert f"write ./{name}" in done.err, str(done)
         if words[0] == "run-script":
             assert "script:2: " in done.err and "lost+found" in done.out

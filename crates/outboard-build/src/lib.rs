@@ -3,17 +3,20 @@
 // `build` is for programs of any kind. `plan` has as a value what is to be made. `mkfs` makes file
 // systems, `part` partition tables. `table_writer` writes tables: by the distribution's sfdisk
 // (`sfdisk`), or itself where sfdisk cannot (`gpt`). `fsck` checks a file system, `resize` changes
-// its size with that of what holds it.
+// its size with that of what holds it. `oci` makes file systems (`erofs`) of images of containers.
 #![warn(missing_docs)]
 // The front prints, not the engine.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod build;
+mod erofs;
 #[doc(hidden)]
 pub mod fsck;
 mod gpt;
 mod megabytes;
 mod mkfs;
+#[doc(hidden)]
+pub mod oci;
 #[doc(hidden)]
 pub mod part;
 mod plan;

@@ -13,9 +13,14 @@
 //! file has this name. Its path follows the first `:/` behind the scheme; without one it is the
 //! root.
 //!
-//! The prefixes `usb:`, `pci:` and `oci:` are reserved for places of other kinds. An operand with
-//! one of them is an image that [`check_reserved`] refuses, also if a host file has this name.
+//! A name with the prefix `oci:` or `docker-archive:` is that of an image of a container
+//! ([`crate::container_image`]), also if a host file has this name. Its path follows the first `:/`
+//! behind the prefix; without one it is the root.
+//!
+//! The prefixes `usb:` and `pci:` are reserved for places of other kinds. An operand with one of
+//! them is an image that [`check_reserved`] refuses, also if a host file has this name.
 
+use crate::container_image::ContainerFormat;
 use crate::remote::{self, is_remote};
 use outboard_error::format::escaped;
 use outboard_error::{Error, Result};
@@ -23,8 +28,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Prefixes of operands that will mean places of other kinds: devices, and images of containers.
-const RESERVED: [&str; 3] = ["usb:", "pci:", "oci:"];
+/// Prefixes of operands that will mean places of other kinds: devices.
+const RESERVED: [&str; 2] = ["usb:", "pci:"];
 
 fn reserved_prefix(operand: &[u8]) -> Option<&'static str> {
     let mut prefixes = RESERVED.into_iter();
@@ -91,7 +96,8 @@ impl ImageName {
     pub fn parse(text: &OsStr, exists: impl Fn(&Path) -> bool) -> Self {
         let bytes = text.as_bytes();
         let path = |end: usize| Path::new(OsStr::from_bytes(&bytes[..end]));
-        if exists(path(bytes.len())) || reserved_prefix(bytes).is_some() {
+        let is_container = ContainerFormat::of(bytes).is_some();
+        if is_container || exists(path(bytes.len())) || reserved_prefix(bytes).is_some() {
             return Self::new(text, None);
         }
         if is_remote(Path::new(text)) {
@@ -164,8 +170,12 @@ impl Place {
         if reserved_prefix(bytes).is_some() {
             return Place::Image(ImageName::new(operand, None), "/".into());
         }
-        if let Some((_, start)) = remote::Protocol::of(bytes).filter(|_| !exists(operand.as_ref()))
-        {
+        let remote = || {
+            let (_, start) = remote::Protocol::of(bytes)?;
+            (!exists(operand.as_ref())).then_some(start)
+        };
+        let container = ContainerFormat::of(bytes).map(|(_, start)| start);
+        if let Some(start) = container.or_else(remote) {
             let colon = bytes[start..].windows(2).position(|pair| pair == b":/");
             let end = colon.map_or(bytes.len(), |colon| start + colon);
             let name = ImageName::parse(OsStr::from_bytes(&bytes[..end]), &exists);
@@ -314,7 +324,7 @@ mod tests {
 
     #[test]
     fn reserved_prefixes() {
-        for operand in ["usb:1-2", "pci:/x", "oci:debian@2:/etc", "usb:"] {
+        for operand in ["usb:1-2", "pci:/x", "usb:x@2:/etc", "usb:"] {
             for files in [&[] as &[&str], &[operand]] {
                 let Place::Image(name, _) = parse(operand, files) else {
                     panic!("{operand} is a path of the host");
@@ -333,6 +343,24 @@ mod tests {
             assert!(check_reserved(&name.file).is_ok(), "{operand}");
         }
         assert_eq!(parse("./usb:/x", &[]), image("./usb", None, "/x"));
+    }
+
+    #[test]
+    fn images_of_containers() {
+        for files in [&[] as &[&str], &["oci:d", "oci:d:12:/etc"]] {
+            assert_eq!(
+                parse("oci:d:12:/etc", files),
+                image("oci:d:12", None, "/etc")
+            );
+            assert_eq!(parse("oci:d", files), image("oci:d", None, "/"));
+            assert_eq!(parse("oci:/a/d@2", files), image("oci:/a/d@2", None, "/"));
+            let archive = "docker-archive:/a/f.tar:x/y:12";
+            assert_eq!(
+                parse(&format!("{archive}:/b"), files),
+                image(archive, None, "/b")
+            );
+        }
+        assert_eq!(parse("./oci:/x", &[]), image("./oci", None, "/x"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Images whose files were opened before the sandbox, which would not let them be opened by name.
 
-use crate::containers::{Container, Content, ImageOptions};
+use crate::container_image::is_container_image;
+use crate::containers::{check_format_writable, Container, Content, ImageOptions};
 use crate::destination::{share_bytes, Use, UsedFiles};
 use crate::image_file::{in_use, open_image_file, split_hint};
 use crate::image_lock::{self, ImageLock};
@@ -9,11 +10,14 @@ use crate::loop_devices::check_detached;
 use crate::servers::{self, MountServer};
 use crate::undo;
 use outboard::FileLock;
-use outboard_error::{Error, Failure};
+use outboard_error::{Error, ErrorKind, Failure};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// The name of the format of images of containers.
+const CONTAINER: &str = "container";
 
 /// An image as it could be opened.
 pub struct HeldImage {
@@ -67,6 +71,9 @@ fn length(container: &Container) -> u64 {
 impl HeldImage {
     /// Opens an image's file. An error is kept for those who ask for the image.
     pub fn open(path: &Path, write: bool, options: &ImageOptions) -> Self {
+        if is_container_image(path) {
+            return Self::of_container(path, options);
+        }
         let mut writable = Err(io::Error::from_raw_os_error(libc::EBADF));
         let mut file = None;
         if let Err(error) = undo_half_change(path, write && !options.read_only) {
@@ -110,6 +117,27 @@ impl HeldImage {
             writable,
             server: servers::of_image(path),
             split: split_hint(path),
+        }
+    }
+
+    /// An image of a container, of which somebody has made a file system before.
+    fn of_container(path: &Path, options: &ImageOptions) -> Self {
+        let mut images = options.container_images.iter();
+        let missing = || {
+            let text = "it is the image of a container, which can only be opened when a command \
+                        begins: name it on the command line";
+            Failure::new(ErrorKind::Unsupported, text).into()
+        };
+        let ready = images.find(|image| image.name == path).ok_or_else(missing);
+        let container = ready.and_then(|image| image.file.try_clone().map(Container::Raw));
+        Self {
+            path: path.to_owned(),
+            has_name: false,
+            length: container.as_ref().map_or(0, length),
+            container,
+            writable: check_format_writable(Some(CONTAINER)),
+            server: None,
+            split: None,
         }
     }
 

@@ -16,6 +16,8 @@ pub mod access;
 pub mod address;
 mod aside;
 #[doc(hidden)]
+pub mod container_image;
+#[doc(hidden)]
 pub mod containers;
 #[doc(hidden)]
 pub mod destination;

@@ -2,6 +2,7 @@
 //! How the kernel is run and images are opened, as the engine and the program have it. Other
 //! programs have [`crate::Options`], whose fields nobody sees.
 
+use crate::container_image::ContainerImage;
 use crate::containers::ImageOptions;
 use outboard::{Inherited, Secret};
 use outboard_sandbox::tool::Confinement;
@@ -31,6 +32,8 @@ pub struct Options {
     pub verity_offset: Option<u64>,
     /// The algorithm of dm-integrity's tags, as in "sha256"; `None`: crc32c.
     pub integrity: Option<String>,
+    /// Images of containers that are ready.
+    pub container_images: Vec<ContainerImage>,
     /// Further disks of the same machine, for RAIDs, volume groups and file systems on several
     /// disks.
     pub disks: Vec<PathBuf>,
@@ -68,6 +71,7 @@ impl Options {
             raw: self.raw,
             backing: self.backing.clone(),
             read_only: self.read_only,
+            container_images: self.container_images.clone(),
         }
     }
 

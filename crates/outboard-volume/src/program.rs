@@ -66,6 +66,9 @@ pub struct ProgramCommand {
     pub directory: Option<OsString>,
     /// Finds the user by the names of the volume; `None`: root.
     pub login: Option<FindLogin>,
+    /// The number of the signal that it gets when this process is asked to end by SIGTERM; `None`:
+    /// the same.
+    pub stop_signal: Option<i32>,
     /// The program gets a terminal also if this process has none.
     pub wants_terminal: bool,
 }
@@ -141,7 +144,7 @@ impl ProgramRun<'_> {
         let unasked = Interrupt::by(given_up.clone());
         let streams = streams.start(system, child.number(), &unasked);
         let streams = streams.map_err(failed)?;
-        let (status, others) = wait(&child, &streams, interrupt, &given_up, &mut ends)?;
+        let (status, others) = self.wait(&child, &streams, interrupt, &given_up, &mut ends)?;
         end_others(system, &others);
         let finished = streams.finish();
         ends.report();
@@ -151,6 +154,61 @@ impl ProgramRun<'_> {
                 Err(Error::of_output("standard output", &error))
             }
             _ => Ok(status),
+        }
+    }
+
+    /// Waits for the program's end, and passes signals on meanwhile. SIGINT may come again and
+    /// again; one that ends this process comes once. Then outputs that nobody reads are given up.
+    /// Also returns what ends with the last of the other programs.
+    fn wait(
+        &self,
+        child: &RunningProgram,
+        streams: &RunningStreams,
+        interrupt: &Interrupt,
+        outputs: &Cancel,
+        ends: &mut ProgramEnds,
+    ) -> Result<(ExitStatus, Receiver<ExitStatus>)> {
+        let failed = |error| Error::failed("cannot wait for the program", &error);
+        let (number, system) = (child.number(), child.system());
+        let (ended, end) = channel();
+        let children = system.clone();
+        let reap = move || {
+            while let Ok((child, status)) = children.wait_for_any_child() {
+                if child == number {
+                    let _ = ended.send(ExitStatus::from_raw(status));
+                }
+            }
+        };
+        let started = thread::Builder::new().name("children".to_owned());
+        started.spawn(reap).map_err(failed)?;
+        let mut is_ending = false;
+        loop {
+            ends.report();
+            match end.recv_timeout(PATIENCE) {
+                Ok(status) => {
+                    if is_ending {
+                        outputs.cancel();
+                    }
+                    return Ok((status, end));
+                }
+                Err(RecvTimeoutError::Timeout) if !is_ending && interrupt.asked() => {
+                    let signal = self.signal(signals::first().unwrap_or(libc::SIGTERM));
+                    let _ = system.send_signal(-number, signal);
+                    is_ending = interrupt.forget().is_err();
+                }
+                Err(RecvTimeoutError::Timeout) => streams.follow(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failed(io::Error::other("its thread has ended")))
+                }
+            }
+        }
+    }
+
+    /// The signal that the program gets in place of one for this process.
+    fn signal(&self, number: i32) -> i32 {
+        match (number, self.command.stop_signal) {
+            (libc::SIGTERM, Some(other)) => other,
+            (number, _) => number,
         }
     }
 
@@ -244,52 +302,6 @@ fn candidates(program: &OsString, environment: &[(OsString, OsString)]) -> Vec<O
     let directories = directories.split(|&byte| byte == b':');
     // As execvp(3) has it, an empty one is the working directory: programs begin in the root.
     directories.map(in_directory).collect()
-}
-
-/// Waits for the program's end, and passes signals on meanwhile. SIGINT may come again and again;
-/// one that ends this process comes once. Then outputs that nobody reads are given up. Also returns
-/// what ends with the last of the other programs.
-fn wait(
-    child: &RunningProgram,
-    streams: &RunningStreams,
-    interrupt: &Interrupt,
-    outputs: &Cancel,
-    ends: &mut ProgramEnds,
-) -> Result<(ExitStatus, Receiver<ExitStatus>)> {
-    let failed = |error| Error::failed("cannot wait for the program", &error);
-    let (number, system) = (child.number(), child.system());
-    let (ended, end) = channel();
-    let children = system.clone();
-    let reap = move || {
-        while let Ok((child, status)) = children.wait_for_any_child() {
-            if child == number {
-                let _ = ended.send(ExitStatus::from_raw(status));
-            }
-        }
-    };
-    let started = thread::Builder::new().name("children".to_owned());
-    started.spawn(reap).map_err(failed)?;
-    let mut is_ending = false;
-    loop {
-        ends.report();
-        match end.recv_timeout(PATIENCE) {
-            Ok(status) => {
-                if is_ending {
-                    outputs.cancel();
-                }
-                return Ok((status, end));
-            }
-            Err(RecvTimeoutError::Timeout) if !is_ending && interrupt.asked() => {
-                let signal = signals::first().unwrap_or(libc::SIGTERM);
-                let _ = system.send_signal(-number, signal);
-                is_ending = interrupt.forget().is_err();
-            }
-            Err(RecvTimeoutError::Timeout) => streams.follow(),
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(failed(io::Error::other("its thread has ended")))
-            }
-        }
-    }
 }
 
 /// Kills what the program has left behind: processes that have its streams and the volume open.

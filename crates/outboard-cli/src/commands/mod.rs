@@ -72,9 +72,11 @@ use image_operands::{about, check_file_name, image_place, in_image, is_image_fil
 use invocation::Invocation;
 use line::{CommandSet, LineCommand, LineError};
 use outboard::{profile, release, version};
+use outboard_build::oci;
 use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::check_reserved;
+use outboard_volume::container_image::{check_disk_image, is_container_image};
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
 use settings::SettingsGroup::{
@@ -578,13 +580,14 @@ impl Command {
             .iter()
             .try_for_each(|disk| check_reserved(disk))?;
         self.check_images(access)?;
-        let options = self.prepared(options)?;
+        let mut options = self.prepared(options)?;
         match self.work_on_host(&options, output) {
             Some(worked) => {
                 let status = worked?;
                 output.flush().map(|()| status)
             }
             None => {
+                make_ready(&mut options, access)?;
                 let process = process_state(&options, access);
                 with_session(options, access, process, |session| {
                     self.run(session, output)
@@ -637,6 +640,20 @@ impl Command {
         session.note_missing_host_inodes(&written);
         done
     }
+}
+
+/// Makes the images of containers ready that a command uses.
+fn make_ready(options: &mut Options, access: &HostAccess) -> Result<()> {
+    let files = access.images.iter().map(|(file, _)| file);
+    for file in files.filter(|file| is_container_image(file)) {
+        if access.outside {
+            check_disk_image(file)?;
+        }
+        let is_confined = !options.no_sandbox;
+        let image = oci::prepare(file, is_confined)?;
+        options.container_images.push(image);
+    }
+    Ok(())
 }
 
 impl LineCommand for Command {

@@ -12,6 +12,7 @@ use outboard_sandbox::{HostAccess, HostPort};
 use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
+use outboard_volume::container_image::{check_disk_image, RunDefaults};
 use outboard_volume::host_bind::HostBind;
 use outboard_volume::options::Options;
 use outboard_volume::overlay_file;
@@ -42,12 +43,14 @@ const NOT_FOUND: u8 = 127;
                   \n  outboard run debian.img -- cat /etc/debian_version\
                   \n  outboard run disk.img@2 -- sh -c 'ls -l / | wc -l'\
                   \n  outboard run --root ./rootfs -- sh -c 'echo a > /b; ls /'\
+                  \n  outboard run oci:./debian:12\
                   \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv\
                   \n  outboard run --rw --user www-data debian.img -- bash\
                   \n  outboard run --overlay changes.qcow2 debian.img -- apt-get install nginx"
 )]
 pub struct RunArgs {
-    /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME
+    /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME; or the image of a container:
+    /// oci:DIR[:TAG] or docker-archive:FILE[:TAG]
     #[arg(value_name = "IMAGE", required_unless_present = "root")]
     pub image: Option<OsString>,
     /// Run a program of a directory of the host, with the directory as its root, instead of an
@@ -87,8 +90,13 @@ pub struct RunArgs {
     /// Pass standard input on, as always: for those who are used to type -it
     #[arg(short, long)]
     pub interactive: bool,
-    /// The program, a path in the image or a name, and its arguments
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    /// Of the image of a container: run PROGRAM with the arguments behind --, instead of the entry
+    /// point of the image; empty: no entry point
+    #[arg(long, value_name = "PROGRAM")]
+    pub entrypoint: Option<OsString>,
+    /// The program, a path in the image or a name, and its arguments; the image of a container has
+    /// an entry point, and a default
+    #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
 
@@ -138,6 +146,7 @@ impl RunArgs {
     pub fn prepare(&self, mut options: Options) -> Result<Options> {
         if let (Some(overlay), Some(image)) = (&self.overlay, &self.image) {
             let image = ImageName::find(image);
+            check_disk_image(&image.file)?;
             overlay_file::prepare(overlay, &image.file, &mut options, umask())?;
         }
         Ok(options)
@@ -156,6 +165,20 @@ impl RunArgs {
         error.into_failure().map_or_else(|other| other, advise)
     }
 
+    /// The command line: the entry point, then what is run by it.
+    fn words(&self, defaults: &RunDefaults) -> Vec<OsString> {
+        let entry_point = match &self.entrypoint {
+            Some(given) if given.is_empty() => Vec::new(),
+            Some(given) => vec![given.clone()],
+            None => defaults.entry_point.clone(),
+        };
+        let command = match (&self.program[..], &self.entrypoint) {
+            ([], None) => &defaults.command[..],
+            (given, _) => given,
+        };
+        [&entry_point, command].concat()
+    }
+
     pub fn host_access(&self) -> HostAccess {
         let mut access = match self.source() {
             RootSource::Volume(name) => uses_image(&name, self.writes()),
@@ -171,18 +194,22 @@ impl RunArgs {
 }
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
-    let (program, arguments) = options.program.split_first().expect("clap requires one");
     let source = options.source();
+    let defaults = defaults(&source, session);
+    let mut words = options.words(&defaults).into_iter();
+    let program = words.next().ok_or_else(|| no_program(&source))?;
+    let given = options.env.iter().flat_map(|set| set.0.clone());
     let mut command = ProgramCommand {
         program: program.clone(),
-        arguments: arguments.to_vec(),
-        environment: options.env.iter().flat_map(|set| set.0.clone()).collect(),
-        directory: options.workdir.clone(),
+        arguments: words.collect(),
+        environment: defaults.environment.into_iter().chain(given).collect(),
+        directory: options.workdir.clone().or(defaults.directory),
+        stop_signal: defaults.stop_signal,
         login: None,
         wants_terminal: options.tty,
         binds: options.bind.clone(),
     };
-    if let Some(user) = options.user.clone() {
+    if let Some(user) = options.user.clone().or(defaults.user) {
         let shown = source.shown();
         let find = move |tree: &_| login::find(user.as_bytes(), tree, &shown);
         command.login = Some(Box::new(find));
@@ -191,7 +218,22 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     ended
         .map(status_of)
         .map_err(|error| options.advised(error))
-        .inspect_err(|error| note_kind(error, program))
+        .inspect_err(|error| note_kind(error, &program))
+}
+
+/// How the image says that its program is run.
+fn defaults(source: &RootSource, session: &Session) -> RunDefaults {
+    let mut images = session.options().container_images.iter();
+    let found = match source {
+        RootSource::Volume(name) => images.find(|image| image.name == name.file),
+        RootSource::Directory(_) => None,
+    };
+    found.map_or_else(RunDefaults::default, |image| image.defaults.clone())
+}
+
+fn no_program(source: &RootSource) -> Error {
+    let text = "there is no program to run: write -- PROGRAM at the end";
+    Error::Usage(format!("{}: {text}", source.shown()))
 }
 
 /// The access that a root directory needs. One that is not there needs none: the directory above

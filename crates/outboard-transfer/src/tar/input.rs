@@ -169,7 +169,7 @@ fn count_members(
 
 impl<'env> ArchiveInput<'env> {
     /// The archive, read by a thread of this scope, and its size if that is known.
-    fn archive<'scope>(
+    pub(super) fn archive<'scope>(
         self,
         scope: &'scope Scope<'scope, 'env>,
         interrupt: &Interrupt,
@@ -313,7 +313,7 @@ fn stopped(stop: StopReason, name: &str, offset: u64, last: &str, files: u64) ->
 }
 
 /// The failure of reading an archive: the input's own, or that of a damaged compressed stream.
-fn unreadable(error: &io::Error) -> Failure {
+pub(super) fn unreadable(error: &io::Error) -> Failure {
     let failure = Failure::of(error);
     if error.get_ref().is_some_and(|inner| inner.is::<Failure>()) {
         failure

@@ -40,9 +40,13 @@ const ACLS: [(Keyword, &CStr); 2] = [
 ];
 
 #[derive(Debug)]
+/// What a member makes.
 pub enum MemberKind {
+    /// A regular file.
     File,
+    /// A directory.
     Directory,
+    /// A symbolic link with this target.
     Symlink(CString),
     /// A hard link to the member with this path.
     Link(Vec<u8>),

@@ -33,9 +33,13 @@ mod stream;
 mod stretch;
 mod stretches;
 mod tree;
+pub mod visit;
 
+pub use attributes::MemberAttributes;
 pub use changes::{find_owner, MemberChanges};
-pub use compression::Format;
+pub use compression::{decompressed as plain_reader, Format};
+pub use directories::clean;
 pub use extract::Options;
+pub use member::{Member, MemberKind};
 pub use selection::Selection;
 pub use tree::Choice;

@@ -95,6 +95,9 @@ pub fn format_of(file: &File, options: &ImageOptions) -> io::Result<Option<&'sta
 pub fn check_format_writable(format: Option<&str>) -> io::Result<()> {
     match format {
         None | Some("qcow2" | "vhd") => Ok(()),
+        Some("container") => Err(read_only(
+            "an image of a container can only be read: make a disk image of its files".to_owned(),
+        )),
         Some(kind @ ("gzip" | "xz" | "zstd")) => Err(read_only(format!(
             "an image that {kind} has compressed can only be read: decompress it first"
         ))),

@@ -2,9 +2,10 @@
 //! The files that programs get as their root: those of a volume, or of a directory of the host.
 
 use crate::address::ImageName;
+use crate::container_image::is_container_image;
 use crate::session::Session;
 use outboard_error::format::escaped;
-use outboard_error::Result;
+use outboard_error::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -29,6 +30,12 @@ impl RootSource {
     /// Mounts it. Changes of programs reach the image or the directory only with `write`.
     pub(super) fn mount(&self, session: &mut Session, write: bool) -> Result<usize> {
         match self {
+            Self::Volume(name) if is_container_image(&name.file) => {
+                if write {
+                    return Err(cannot_change(&self.shown()));
+                }
+                session.mount(name, false)
+            }
             Self::Volume(name) => {
                 if !write {
                     session.keep_changes_in_memory();
@@ -38,4 +45,12 @@ impl RootSource {
             Self::Directory(path) => session.mount_directory(path, write),
         }
     }
+}
+
+fn cannot_change(shown: &str) -> Error {
+    let text = format!(
+        "cannot write to {shown}: it is the image of a container, which stays as it is: changes \
+         can lie in memory, or in a disk image of its files"
+    );
+    Error::known(ErrorKind::ReadOnly, text)
 }

@@ -10,6 +10,7 @@ use outboard_error::{warn, Error, ErrorKind, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::{check_reserved, ImageName};
+use outboard_volume::container_image::check_disk_image;
 use outboard_volume::containers::check_format_writable;
 use outboard_volume::host_mounts;
 use outboard_volume::image_file::{cannot_write, check_writable};
@@ -152,6 +153,7 @@ impl Plan {
     pub fn new(mount: &MountArgs, settings: &VolumeOptions) -> Result<Self> {
         let mut image = parse_image(&mount.image);
         check_reserved(&image.file)?;
+        check_disk_image(&image.file)?;
         let failed = |path: &Path, error: &io::Error| {
             Error::failed(format!("cannot open {}", path.display()), error)
         };
