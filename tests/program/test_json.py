@@ -57,15 +57,19 @@ CASES = {
     "lab": "lab REPOSITORY/docs/examples/labs/router.yaml",
     "hub": "hub %/none/hub %/socket",
     "components": "components",
+    "ps": "ps --all",
+    "stop": "stop none",
 }
 # Command to the kind of its error.
 FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found",
-           "hub": "not-found"}
+           "hub": "not-found", "stop": "not-found"}
 # Standard output of these is data of another form.
 REFUSING = {
     "cat": "cat @:/file",
     "edit": "edit @:/file",
     "run": "run @ -- true",
+    "exec": "exec none -- true",
+    "logs": "logs none",
     "run-script": "run-script %/script",
     "shell": "shell @",
     "completions": "completions bash",

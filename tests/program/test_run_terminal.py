@@ -178,3 +178,26 @@ def test_a_terminal_that_is_asked_for(image):
     assert done.returncode == 0, done
     lines = done.stdout.decode().split("\r\n")
     assert "/dev/pts/0" in lines and lines.count("typed") == 2, done
+
+
+def test_a_further_program_has_a_terminal(image, tmp_path, monkeypatch):
+    """`outboard exec` at a terminal: sizes, signals by keys, raw mode that ends."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    begun = program.run("run", "-d", "--name", "far", image, "--", "sleep", "1000")
+    assert begun.code == 0, begun
+    words = ("exec", "-e", "PS1=ready> ", "far", "--", "bash", "--norc", "--noediting", "-i")
+    with Terminal(*words) as terminal:
+        terminal.expect(b"ready> ")
+        terminal.type(b"tty; stty size\n")
+        terminal.expect(b"/dev/pts/")
+        terminal.expect(b"%d %d\r\n" % SIZE)
+        terminal.set_size(11, 22)
+        terminal.type(b"until [ \"$(stty size)\" = '11 22' ]; do sleep 0.01; done; echo fits\n")
+        terminal.expect(b"\nfits\r\n")
+        terminal.type(b"sleep 1000\n")
+        terminal.type(b"\x03")
+        terminal.expect(b"ready> ")
+        terminal.type(b"exit 5\n")
+        assert terminal.running.wait(60) == 5
+        assert terminal.settings() == terminal.before
+    assert program.run("stop", "--time", "0", "far").code == 0

@@ -3,6 +3,8 @@
 
 use outboard_error::{Error, Result};
 use outboard_sandbox::crash;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The exit code of a failure.
@@ -59,6 +61,14 @@ impl CommandStatus {
 impl From<()> for CommandStatus {
     fn from(_: ()) -> Self {
         Self::SUCCESS
+    }
+}
+
+/// Of a program that a command has run.
+impl From<ExitStatus> for CommandStatus {
+    fn from(status: ExitStatus) -> Self {
+        let signal = || 128 + status.signal().unwrap_or_default();
+        Self(status.code().unwrap_or_else(signal) as u8)
     }
 }
 

@@ -71,7 +71,7 @@ pub use process::{
     set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
-pub use socket::{receive_fd, send_fd};
+pub use socket::{accept, receive_fd, send_fd};
 pub use standard::StandardNumbers;
 pub use stopped::Stopped;
 pub use storage::Storage;

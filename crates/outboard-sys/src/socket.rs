@@ -62,6 +62,20 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
     })
 }
 
+/// Waits for a connection to a socket that listens.
+pub fn accept(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let socket = socket.as_fd().as_raw_fd();
+    let mut number = -1;
+    uninterrupted(|| {
+        let (address, length) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: accept4 writes no address if there is no place for one.
+        number = unsafe { libc::accept4(socket, address, length, libc::SOCK_CLOEXEC) };
+        number as isize
+    })?;
+    // SAFETY: the new number belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
 /// Sends a descriptor, with a byte that carries it.
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
     let socket = socket.as_fd().as_raw_fd();
@@ -88,7 +102,7 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::{Read, Write};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn a_descriptor_arrives() {
@@ -101,6 +115,20 @@ mod tests {
         let mut byte = [0];
         arrived.read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");
+    }
+
+    #[test]
+    fn a_connection_is_accepted() {
+        let directory = std::env::temp_dir().join(format!("accept-{}", std::process::id()));
+        let listener = UnixListener::bind(&directory).unwrap();
+        let mut client = UnixStream::connect(&directory).unwrap();
+        std::fs::remove_file(&directory).unwrap();
+        let mut accepted = UnixStream::from(accept(&listener).unwrap());
+        client.write_all(b"x").unwrap();
+        let mut byte = [0];
+        accepted.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+        assert!(accept(&client).is_err());
     }
 
     #[test]

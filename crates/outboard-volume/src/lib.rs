@@ -20,6 +20,8 @@ pub mod container_image;
 #[doc(hidden)]
 pub mod containers;
 #[doc(hidden)]
+pub mod control_socket;
+#[doc(hidden)]
 pub mod destination;
 mod disk;
 mod disk_contents;

@@ -74,9 +74,9 @@ pub use mount_table::file_system_type;
 pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
-    default_memory, end_at_once, explained, has_no_output, ignore, is_ignored, load_libslirp,
-    log_to_stderr, process_end, receive_fd, restore_terminal, send_fd, set_name, stopped,
-    tolerating_no_memory, Allocator, BtrfsKey, Control, Entries, Fd, FileHandle, Inherited,
-    LimitScope, Limits, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers, System, Timer,
-    CONTROL_SIZE,
+    accept, default_memory, end_at_once, explained, has_no_output, ignore, is_ignored,
+    load_libslirp, log_to_stderr, process_end, receive_fd, restore_terminal, send_fd, set_name,
+    stopped, tolerating_no_memory, Allocator, BtrfsKey, Control, Entries, Fd, FileHandle,
+    Inherited, LimitScope, Limits, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers,
+    System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
 };

@@ -3,6 +3,7 @@
 //! All run in a session: one kernel, in which images stay mounted from one command to the next.
 
 mod access;
+mod background;
 mod bind_option;
 mod cat;
 mod chattr;
@@ -59,6 +60,7 @@ mod tar_out;
 mod touch;
 mod tree;
 mod truncate;
+mod variable_option;
 mod verbose;
 
 use crate::exit_code::{with_failure_code, CommandStatus};
@@ -77,6 +79,7 @@ use outboard_error::{Error, Result};
 use outboard_sandbox::HostAccess;
 use outboard_volume::address::check_reserved;
 use outboard_volume::container_image::{check_disk_image, is_container_image};
+use outboard_volume::control_socket::ControlSocket;
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
 use settings::SettingsGroup::{
@@ -513,6 +516,26 @@ commands! {
         host: |_| HostAccess::default(),
         run: |options, _, _| mount::umount::run(options),
     }
+    "ps" Ps(background::ps::PsArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        lists: |options, _, output| background::ps::run(options, output),
+    }
+    "exec" Exec(background::exec::ExecArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        run: |options, _, _| background::exec::run(options),
+    }
+    "logs" Logs(background::logs::LogsArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        writes: |options, _, _| background::logs::run(options),
+    }
+    "stop" Stop(background::stop::StopArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        run: |options, _, _| background::stop::run(options),
+    }
     "lab" Lab(lab::LabArgs) {
         uses: &[],
         host: |_| outside_of_the_sandbox(),
@@ -548,12 +571,17 @@ impl Command {
         matches!(self, Command::Mount(mount) if mount.options.role == mount::MountRole::Keeper)
     }
 
+    /// Whether this is the process of a run in the background.
+    fn is_in_background(&self) -> bool {
+        matches!(self, Command::Run(run) if run.options.in_background)
+    }
+
     /// The exit code of its failures.
     pub fn failure_code(&self) -> u8 {
         match self {
             Command::Diff(_) => diff::FAILED,
             Command::Fsck(_) => fsck::FAILED,
-            Command::Run(_) => run::FAILED,
+            Command::Run(_) | Command::Exec(_) => run::FAILED,
             _ => 1,
         }
     }
@@ -588,7 +616,10 @@ impl Command {
             }
             None => {
                 make_ready(&mut options, access)?;
-                let process = process_state(&options, access);
+                let mut process = process_state(&options, access);
+                if self.is_in_background() {
+                    process.control = Some(ControlSocket::open()?);
+                }
                 with_session(options, access, process, |session| {
                     self.run(session, output)
                 })

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard run`.
 
+use super::access::outside_of_the_sandbox;
+use super::background::{named::parse_name, start};
 use super::bind_option::parse_bind;
 use super::port_option::parse_port;
+use super::variable_option::{parse_variable, Variable};
 use crate::exit_code::{set_failure_code, CommandStatus};
 use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -16,20 +19,11 @@ use outboard_volume::container_image::{check_disk_image, RunDefaults};
 use outboard_volume::host_bind::HostBind;
 use outboard_volume::options::Options;
 use outboard_volume::overlay_file;
+pub use outboard_volume::program::FAILED;
 use outboard_volume::program::{ProgramCommand, RootSource};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
-
-/// The exit code of failures of the command itself, as of env(1) and chroot(1).
-pub const FAILED: u8 = 125;
-/// The program cannot be run.
-const NOT_RUN: u8 = 126;
-/// There is no such program.
-const NOT_FOUND: u8 = 127;
 
 /// Run a program of an image or directory, which is its root
 #[derive(Args, Debug)]
@@ -90,6 +84,15 @@ pub struct RunArgs {
     /// Pass standard input on, as always: for those who are used to type -it
     #[arg(short, long)]
     pub interactive: bool,
+    /// Leave the program running in the background, and print the name of the run
+    #[arg(short, long)]
+    pub detach: bool,
+    /// The name of the run, for exec, logs and stop [default: the program's]
+    #[arg(long, requires = "detach", value_parser = parse_name)]
+    pub name: Option<String>,
+    /// This is the process in the background
+    #[arg(long, hide = true)]
+    pub in_background: bool,
     /// Of the image of a container: run PROGRAM with the arguments behind --, instead of the entry
     /// point of the image; empty: no entry point
     #[arg(long, value_name = "PROGRAM")]
@@ -98,21 +101,6 @@ pub struct RunArgs {
     /// an entry point, and a default
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
-}
-
-/// A variable of the environment. `None`: the caller has none of that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Variable(Option<(OsString, OsString)>);
-
-fn parse_variable(text: &str) -> std::result::Result<Variable, String> {
-    let (name, value) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(OsString::from(value))),
-        None => (text, std::env::var_os(text)),
-    };
-    if name.is_empty() {
-        return Err("a variable has a name, as in LANG=C".to_owned());
-    }
-    Ok(Variable(value.map(|value| (name.into(), value))))
 }
 
 impl RunArgs {
@@ -144,7 +132,8 @@ impl RunArgs {
 
     /// Before the sandbox: makes the overlay. Returns how it is opened.
     pub fn prepare(&self, mut options: Options) -> Result<Options> {
-        if let (Some(overlay), Some(image)) = (&self.overlay, &self.image) {
+        let image = self.image.as_ref().filter(|_| !self.is_starter());
+        if let (Some(overlay), Some(image)) = (&self.overlay, image) {
             let image = ImageName::find(image);
             check_disk_image(&image.file)?;
             overlay_file::prepare(overlay, &image.file, &mut options, umask())?;
@@ -179,7 +168,15 @@ impl RunArgs {
         [&entry_point, command].concat()
     }
 
+    /// Whether the command starts another process that does the work.
+    pub fn is_starter(&self) -> bool {
+        self.detach && !self.in_background
+    }
+
     pub fn host_access(&self) -> HostAccess {
+        if self.is_starter() {
+            return outside_of_the_sandbox();
+        }
         let mut access = match self.source() {
             RootSource::Volume(name) => uses_image(&name, self.writes()),
             RootSource::Directory(path) => uses_directory(path, self.rw),
@@ -195,30 +192,30 @@ impl RunArgs {
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     let source = options.source();
+    if options.is_starter() {
+        let name = options.name.as_deref();
+        return start::run(name, source.shown().as_ref(), &options.program);
+    }
     let defaults = defaults(&source, session);
     let mut words = options.words(&defaults).into_iter();
     let program = words.next().ok_or_else(|| no_program(&source))?;
     let given = options.env.iter().flat_map(|set| set.0.clone());
-    let mut command = ProgramCommand {
-        program: program.clone(),
+    let command = ProgramCommand {
+        program,
         arguments: words.collect(),
         environment: defaults.environment.into_iter().chain(given).collect(),
         directory: options.workdir.clone().or(defaults.directory),
         stop_signal: defaults.stop_signal,
-        login: None,
+        user: options.user.clone().or(defaults.user),
+        find_login: login::find,
         wants_terminal: options.tty,
         binds: options.bind.clone(),
     };
-    if let Some(user) = options.user.clone().or(defaults.user) {
-        let shown = source.shown();
-        let find = move |tree: &_| login::find(user.as_bytes(), tree, &shown);
-        command.login = Some(Box::new(find));
-    }
-    let ended = session.run_program(&source, &command, options.writes());
+    let ended = session.run_program(&source, command.clone(), options.writes());
     ended
-        .map(status_of)
+        .map(CommandStatus::from)
         .map_err(|error| options.advised(error))
-        .inspect_err(|error| note_kind(error, &program))
+        .inspect_err(|error| set_failure_code(command.failure_code(error)))
 }
 
 /// How the image says that its program is run.
@@ -246,20 +243,4 @@ fn uses_directory(path: PathBuf, write: bool) -> HostAccess {
         (false, _) => {}
     }
     access
-}
-
-fn status_of(status: ExitStatus) -> CommandStatus {
-    let signal = || 128 + status.signal().unwrap_or_default();
-    CommandStatus(status.code().unwrap_or_else(signal) as u8)
-}
-
-/// An error about the program itself has a code of its own.
-fn note_kind(error: &Error, program: &OsString) {
-    if error.path() != Some(program.as_ref()) {
-        return;
-    }
-    set_failure_code(match error.kind() {
-        ErrorKind::NotFound => NOT_FOUND,
-        _ => NOT_RUN,
-    });
 }

@@ -395,12 +395,14 @@ mod tests {
             "mkfs" => "ext4 d",
             "part" => "d list",
             "resize" => "d --min",
+            "exec" => "a -- program",
             "run" => "d -- program",
             "setfacl" => "-b d:/",
             "setfattr" => "-n user.a d:/",
             "truncate" => "-s 1 d:/",
             "chown" | "chattr" | "mount" | "hub" => "+a d:/",
-            "components" | "manual" => "",
+            "components" | "manual" | "ps" => "",
+            "logs" | "stop" => "a",
             _ => "d:/",
         };
         words.split_whitespace().map(OsString::from).collect()

@@ -454,6 +454,9 @@ fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules>
     // The server of a mount gets the FUSE device from its keeper, over its standard output.
     let output = [libc::STDOUT_FILENO as u64];
     rules.insert(libc::SYS_recvmsg, with_argument(0, &output)?);
+    // The control socket of a run in the background listens before, as its standard input.
+    let input = [libc::STDIN_FILENO as u64];
+    rules.insert(libc::SYS_accept4, with_argument(0, &input)?);
     let on_sockets: &[&[i64]] = match sockets {
         SocketCalls::Nothing => &[],
         SocketCalls::Connections => &[CONNECTIONS],
@@ -848,6 +851,7 @@ mod tests {
             ),
             ("clone", [libc::CLONE_THREAD as u64, 0, 0, 0], [17, 0, 0, 0]),
             ("recvmsg", [1, 0, 0, 0], [3, 0, 0, 0]),
+            ("accept4", [0, 0, 0, 0], [3, 0, 0, 0]),
             (
                 "prctl",
                 [libc::PR_SET_NAME as u64, 0, 0, 0],

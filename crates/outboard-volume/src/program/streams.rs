@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The standard streams of a program: pipes to those of this process, or a terminal of the kernel
-//! if this process has one.
+//! The standard streams of a program: pipes of the kernel, or a terminal of it, and threads that
+//! copy between these and the streams outside (`outside`).
 //!
 //! | thread | copies |
 //! |---|---|
-//! | of the input | this process's input to the program's, until one of them ends |
-//! | of each output | the program's to this process's, until all programs have closed theirs |
+//! | of the input | the input outside to the program's, until one of them ends |
+//! | of each output | the program's to the one outside, until all programs have closed theirs |
 //!
-//! While a program has a terminal, this process's own passes all bytes as they are: keys such as
+//! While a terminal outside is that of a program, it passes all bytes as they are: keys such as
 //! Ctrl-C become signals in the kernel. If it goes away, the program gets SIGHUP.
 
-use crate::stream_output::StreamOutput;
-use outboard::{errno, Fd, File, Kernel, ProgramRoot, RawTerminal, System};
-use outboard_sandbox::interrupt::Interrupt;
-use std::io::{self, IsTerminal, Read, Write};
+use super::outside::{Outside, OutsideTerminal};
+use outboard::{errno, Fd, File, Kernel, ProgramRoot, System, WindowSize};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 /// A pipe of the kernel holds so much.
@@ -21,8 +21,8 @@ const BUFFER: usize = 64 * 1024;
 /// At the end of an input that is no terminal, a program at a terminal gets this: Ctrl-D.
 const END_OF_INPUT: [u8; 1] = [4];
 
-/// An output of this process, and the end from which the program's output comes.
-type Output = (File, i32);
+/// An end from which a program's output comes, and the number of the output.
+type Output = (File, usize);
 
 /// The streams of a program, before it begins.
 pub(super) struct Streams {
@@ -30,35 +30,32 @@ pub(super) struct Streams {
     files: [File; 3],
     input: File,
     outputs: Vec<Output>,
-    terminal: Option<Terminal>,
+    terminal: Option<Arc<Terminal>>,
 }
 
 /// The terminal of the kernel that a program has.
-struct Terminal {
+pub(super) struct Terminal {
     end: Fd,
-    /// Whether this process has one, too.
+    /// Somebody sits at a terminal outside.
     is_shown: bool,
 }
 
 /// The streams of a program that runs.
 pub(super) struct RunningStreams {
     outputs: Vec<JoinHandle<io::Result<()>>>,
-    terminal: Option<Terminal>,
-    _raw: Option<RawTerminal>,
+    terminal: Option<Arc<Terminal>>,
 }
 
 impl Streams {
-    /// `wants_terminal`: also without a terminal of this process.
+    /// `terminal`: the program gets one.
     pub(super) fn new(
         kernel: &Kernel,
         root: &ProgramRoot,
-        wants_terminal: bool,
+        terminal: Option<&OutsideTerminal>,
     ) -> io::Result<Self> {
-        let is_shown = io::stdin().is_terminal() && io::stdout().is_terminal();
-        if is_shown || wants_terminal {
-            Self::of_terminal(kernel, root, is_shown)
-        } else {
-            Self::of_pipes(kernel)
+        match terminal {
+            Some(terminal) => Self::of_terminal(kernel, root, terminal),
+            None => Self::of_pipes(kernel),
         }
     }
 
@@ -69,37 +66,39 @@ impl Streams {
         Ok(Self {
             files: [input_end, output_end, error_end],
             input,
-            outputs: vec![(output, 1), (error, 2)],
+            outputs: vec![(output, 0), (error, 1)],
             terminal: None,
         })
     }
 
-    /// A standard error that is no terminal stays apart.
-    fn of_terminal(kernel: &Kernel, root: &ProgramRoot, is_shown: bool) -> io::Result<Self> {
+    fn of_terminal(
+        kernel: &Kernel,
+        root: &ProgramRoot,
+        outside: &OutsideTerminal,
+    ) -> io::Result<Self> {
         let (user, program) = root.terminal()?;
         let copy = |file: &File| file.as_fd().duplicate().map(File::from);
         let terminal = Terminal {
             end: user.as_fd().duplicate()?,
-            is_shown,
+            is_shown: outside.is_shown,
         };
-        if is_shown {
-            let settings = Fd::standard(0)?.terminal_settings()?;
-            program.as_fd().set_terminal_settings(&settings)?;
-            terminal.follow();
+        if let Some(settings) = &outside.settings {
+            program.as_fd().set_terminal_settings(settings)?;
         }
-        let mut outputs = vec![(copy(&user)?, 1)];
-        let error = if io::stderr().is_terminal() || !is_shown {
-            copy(&program)?
-        } else {
+        terminal.set_size(outside.size);
+        let mut outputs = vec![(copy(&user)?, 0)];
+        let error = if outside.has_error_apart {
             let (error, end) = kernel.pipe()?;
-            outputs.push((error, 2));
+            outputs.push((error, 1));
             end
+        } else {
+            copy(&program)?
         };
         Ok(Self {
             files: [copy(&program)?, program, error],
             input: user,
             outputs,
-            terminal: Some(terminal),
+            terminal: Some(Arc::new(terminal)),
         })
     }
 
@@ -108,19 +107,17 @@ impl Streams {
         &self.files
     }
 
-    /// Copies from now on. `number`: the program, which has its ends. `unasked` ends outputs that
-    /// nobody reads.
+    /// Copies from now on. `number`: the program, which has its ends.
     pub(super) fn start(
         self,
         system: &System,
         number: i32,
-        unasked: &Interrupt,
+        outside: Outside,
     ) -> io::Result<RunningStreams> {
-        let is_shown = self.terminal.as_ref().is_some_and(|found| found.is_shown);
-        let raw = is_shown.then(RawTerminal::new).transpose()?;
         let system = system.clone();
         let is_terminal = self.terminal.is_some();
-        copy_in(self.input, move |mut input| {
+        let is_shown = self.terminal.as_ref().is_some_and(|found| found.is_shown);
+        copy_in(outside.input, self.input, move |mut input| {
             if is_shown {
                 let _ = system.send_signal(-number, libc::SIGHUP);
                 let _ = system.send_signal(-number, libc::SIGCONT);
@@ -128,23 +125,26 @@ impl Streams {
                 let _ = input.write_all(&END_OF_INPUT);
             }
         })?;
-        let copy = |(from, number)| copy_out(from, number, unasked);
-        let outputs = self.outputs.into_iter().map(copy);
+        let mut ends = outside.outputs.map(Some);
+        let copy = |(from, number): Output| {
+            let to = ends[number].take();
+            to.map(|to| copy_out(from, to)).transpose()
+        };
+        let outputs: io::Result<Vec<_>> = self.outputs.into_iter().map(copy).collect();
         Ok(RunningStreams {
-            outputs: outputs.collect::<io::Result<_>>()?,
+            outputs: outputs?.into_iter().flatten().collect(),
             terminal: self.terminal,
-            _raw: raw,
         })
     }
 }
 
 impl RunningStreams {
-    /// Gives the program's terminal the size of this process's.
-    pub(super) fn follow(&self) {
-        self.terminal.iter().for_each(Terminal::follow);
+    /// The program's terminal, if it has one.
+    pub(super) fn terminal(&self) -> Option<Arc<Terminal>> {
+        self.terminal.clone()
     }
 
-    /// Waits until all output has arrived. All programs have ended.
+    /// Waits until all output has arrived. All programs that have the streams have ended.
     pub(super) fn finish(self) -> io::Result<()> {
         let gone = |_| Err(io::Error::other("the thread of an output has ended"));
         let ended = self.outputs.into_iter().map(JoinHandle::join);
@@ -155,13 +155,10 @@ impl RunningStreams {
 }
 
 impl Terminal {
-    fn follow(&self) {
-        if !self.is_shown {
-            return;
-        }
-        let size = Fd::standard(0).and_then(|own| own.window_size());
+    /// Gives it the size of the one outside.
+    pub(super) fn set_size(&self, size: Option<WindowSize>) {
         let known = self.end.window_size();
-        if let (Ok(size), Ok(known)) = (size, known) {
+        if let (Some(size), Ok(known)) = (size, known) {
             if size != known {
                 let _ = self.end.set_window_size(size);
             }
@@ -169,10 +166,13 @@ impl Terminal {
     }
 }
 
-/// Copies this process's input from now on. Nobody waits for the thread: it may be blocked until
-/// this process ends. `at_end`: what to do when the input has ended.
-fn copy_in(mut to: File, at_end: impl FnOnce(File) + Send + 'static) -> io::Result<()> {
-    let from = Fd::standard(0)?;
+/// Copies the input from now on. Nobody waits for the thread: it may be blocked until this process
+/// ends. `at_end`: what to do when the input has ended.
+fn copy_in(
+    mut from: Box<dyn Read + Send>,
+    mut to: File,
+    at_end: impl FnOnce(File) + Send + 'static,
+) -> io::Result<()> {
     let copy = move || {
         let mut buffer = vec![0; BUFFER];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
@@ -188,14 +188,12 @@ fn copy_in(mut to: File, at_end: impl FnOnce(File) + Send + 'static) -> io::Resu
         .map(drop)
 }
 
-/// Copies what a program writes to a descriptor of this process. When nobody reads that any more,
-/// the program learns of it as on any Linux: the pipe has no reader.
+/// Copies what a program writes. When nobody reads that any more, the program learns of it as on
+/// any Linux: the pipe has no reader.
 fn copy_out(
     mut from: File,
-    number: i32,
-    interrupt: &Interrupt,
+    mut to: Box<dyn Write + Send>,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
-    let mut to = StreamOutput::new(Fd::standard(number)?, interrupt)?;
     let copy = move || {
         let mut buffer = vec![0; BUFFER];
         loop {

@@ -5,6 +5,7 @@
 use super::program_network::ProgramNetwork;
 use super::servers::Network;
 use super::used;
+use crate::control_socket::ControlSocket;
 use crate::destination::{Use, UsedFiles};
 use crate::held::{HeldImage, HeldImages};
 use crate::image::Image;
@@ -25,6 +26,8 @@ pub struct ProcessState {
     pub umask: u32,
     /// The keys of the user: of the key file, or by questions on the terminal.
     pub keys: Keys,
+    /// The control socket of a run in the background.
+    pub control: Option<ControlSocket>,
 }
 
 /// The umask of a process that may have other threads: it is only read.
@@ -55,6 +58,8 @@ pub(super) struct HostPart {
     in_library: bool,
     /// Changes of images stay in memory, of which they take so many bytes at most.
     changes_in_memory: Option<u64>,
+    /// By which other commands reach a run.
+    control: Option<ControlSocket>,
 }
 
 impl HostPart {
@@ -100,6 +105,7 @@ impl HostPart {
             outside: access.outside,
             snapshots: needs_kernel.then(snapshots::directory).flatten(),
             umask: process.umask,
+            control: process.control,
             ..Self::new(options, process.keys)
         })
     }
@@ -152,6 +158,7 @@ impl HostPart {
             umask: 0,
             in_library: false,
             changes_in_memory: None,
+            control: None,
         }
     }
 
@@ -288,6 +295,11 @@ impl HostPart {
     /// Most bytes of changes of images that stay in memory; `None`: they reach the images.
     pub(super) fn changes_in_memory(&self) -> Option<u64> {
         self.changes_in_memory
+    }
+
+    /// Once.
+    pub(super) fn take_control(&mut self) -> Option<ControlSocket> {
+        self.control.take()
     }
 
     pub(super) fn set_changes_in_memory(&mut self, most: u64) {

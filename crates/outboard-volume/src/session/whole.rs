@@ -6,6 +6,7 @@ use super::machine::{BootRequest, Machine};
 use super::mounted::Style;
 use super::servers::Network;
 use super::slots::Slots;
+use crate::control_socket::ControlSocket;
 use crate::destination::UsedFiles;
 use crate::layers::keys::Keys;
 use crate::layers::several::RegisteredDevices;
@@ -173,6 +174,11 @@ impl Session {
         } else {
             Interrupt::poll()
         }
+    }
+
+    /// The control socket of a run in the background.
+    pub(crate) fn take_control(&mut self) -> Option<ControlSocket> {
+        self.host.take_control()
     }
 
     /// From now on, images that are opened for writing stay as they are: changes lie in memory, and

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `outboard exec`: a further program in a run in the background. Its streams are those of this
+//! command, in frames over the control socket.
+//!
+//! | thread | does |
+//! |---|---|
+//! | of the input | sends standard input, a frame at a time |
+//! | of the frames | receives |
+//! | the caller | writes output, passes signals and sizes on, and waits for the end |
+
+use super::named::{parse_name, NamedRun};
+use crate::commands::variable_option::{parse_variable, Variable};
+use crate::exit_code::{set_failure_code, CommandStatus};
+use clap::Args;
+use outboard::{signals, Cancel, Fd, RawTerminal};
+use outboard_error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
+use outboard_volume::program::frames::{
+    Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest,
+};
+use outboard_volume::stream_output::StreamOutput;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::mpsc::{channel, sync_channel, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Until a signal is passed on, and a window has its new size.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Bytes of input in a frame.
+const PIECE: usize = 64 << 10;
+/// Frames that wait for their output.
+const WAITING: usize = 4;
+
+/// Run a further program in a run in the background
+#[derive(Args, Debug)]
+#[command(
+    long_about = "Run a further program in a run in the background, with the run's root, kernel \
+                  and network. Ends with the program's exit code, as run does. The run's user, \
+                  working directory and environment hold unless an option says otherwise.",
+    after_help = "Examples:\
+                  \n  outboard exec web -- ps aux\
+                  \n  outboard exec --user www-data web -- sh"
+)]
+pub struct ExecArgs {
+    /// The name of the run, as "outboard ps" shows it
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+    /// The user that the program runs as: numbers, or names of the image
+    #[arg(short, long, value_name = "USER[:GROUP]")]
+    pub user: Option<OsString>,
+    /// The directory in which the program begins, a path in the image
+    #[arg(short, long, value_name = "DIR")]
+    pub workdir: Option<OsString>,
+    /// Set a variable of the program's environment; without a value, to that of the caller; may be
+    /// repeated
+    #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
+    pub env: Vec<Variable>,
+    /// Give the program a terminal, also if standard input and output are none
+    #[arg(short, long)]
+    pub tty: bool,
+    /// Pass standard input on, as always: for those who are used to type -it
+    #[arg(short, long)]
+    pub interactive: bool,
+    /// The program, a path in the image or a name, and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+}
+
+/// The connection, for two threads that send.
+type Sending = Arc<Mutex<UnixStream>>;
+
+fn lost(error: &io::Error) -> Error {
+    Error::failed("the connection to the run is lost", error)
+}
+
+pub fn run(options: &ExecArgs) -> Result<CommandStatus> {
+    let run = NamedRun::find(&options.name)?;
+    let mut socket = run.connect()?;
+    let interrupt = Interrupt::poll();
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    let request = request(options, is_terminal);
+    let sent = Frame::send(&mut socket, &Request::Run(request));
+    sent.map_err(|error| lost(&error))?;
+    let first = Frame::read(&mut socket).and_then(|frame| match frame {
+        Some(frame) => frame.message(),
+        None => Err(io::ErrorKind::UnexpectedEof.into()),
+    });
+    match first.map_err(|error| lost(&error))? {
+        RunAnswer::Started => {}
+        RunAnswer::Failed { reason, code } => {
+            set_failure_code(code);
+            return Err(Error::Failed(reason));
+        }
+        _ => return Err(lost(&io::ErrorKind::InvalidData.into())),
+    }
+    let _raw = is_terminal.then(RawTerminal::new).transpose();
+    let sending = Arc::new(Mutex::new(
+        socket.try_clone().map_err(|error| lost(&error))?,
+    ));
+    let (taken, may_send) = channel();
+    send_input(&sending, may_send).map_err(|error| lost(&error))?;
+    let (arrived, frames) = sync_channel(WAITING);
+    receive(socket, arrived).map_err(|error| lost(&error))?;
+    let mut client = Client {
+        sending,
+        taken,
+        interrupt,
+        given_up: Cancel::new(),
+        size: is_terminal.then(|| size().unwrap_or_default()),
+        is_ending: false,
+    };
+    client.attend(&frames)
+}
+
+fn request(options: &ExecArgs, is_terminal: bool) -> ProgramRequest {
+    let term = || Some(("TERM".into(), std::env::var_os("TERM")?));
+    let variables = options.env.iter().flat_map(|set| set.0.clone());
+    let terminal = TerminalRequest {
+        is_shown: is_terminal,
+        has_error_apart: is_terminal && !io::stderr().is_terminal(),
+        size: if is_terminal { size() } else { None },
+    };
+    ProgramRequest {
+        words: options.program.clone(),
+        environment: term().into_iter().chain(variables).collect(),
+        directory: options.workdir.clone(),
+        user: options.user.clone(),
+        terminal: (is_terminal || options.tty).then_some(terminal),
+    }
+}
+
+/// Rows and columns of the terminal.
+fn size() -> Option<(u16, u16)> {
+    let size = Fd::standard(0).and_then(|own| own.window_size()).ok()?;
+    Some((size.rows, size.columns))
+}
+
+fn locked(sending: &Sending) -> std::sync::MutexGuard<'_, UnixStream> {
+    sending.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends standard input from now on. Nobody waits for the thread: it may be blocked until this
+/// process ends.
+fn send_input(sending: &Sending, may_send: Receiver<()>) -> io::Result<()> {
+    let (from, sending) = (Fd::standard(0)?, Arc::clone(sending));
+    let send = move || {
+        let mut buffer = vec![0; PIECE];
+        loop {
+            let length = from.read(&mut buffer).unwrap_or(0);
+            let sent = Frame::write(&mut *locked(&sending), FrameKind::Input, &buffer[..length]);
+            if length == 0 || sent.is_err() || may_send.recv().is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(send)
+        .map(drop)
+}
+
+/// Receives from now on, until the connection ends.
+fn receive(mut socket: UnixStream, arrived: SyncSender<io::Result<Frame>>) -> io::Result<()> {
+    let receive = move || loop {
+        let frame = match Frame::read(&mut socket) {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Err(error),
+        };
+        let is_last = frame.is_err();
+        if arrived.send(frame).is_err() || is_last {
+            return;
+        }
+    };
+    thread::Builder::new()
+        .name("frames".to_owned())
+        .spawn(receive)
+        .map(drop)
+}
+
+/// The command while its program runs.
+struct Client {
+    sending: Sending,
+    /// Tells the thread of the input that the next frame may go.
+    taken: Sender<()>,
+    interrupt: Interrupt,
+    /// A second request to end: outputs that nobody reads are given up.
+    given_up: Cancel,
+    /// The size that the program's terminal has. `None`: this process has none.
+    size: Option<(u16, u16)>,
+    is_ending: bool,
+}
+
+impl Client {
+    fn attend(&mut self, frames: &Receiver<io::Result<Frame>>) -> Result<CommandStatus> {
+        let output = |number| {
+            let unasked = Interrupt::by(self.given_up.clone());
+            let opened = Fd::standard(number).and_then(|fd| StreamOutput::new(fd, &unasked));
+            opened.map_err(|error| Error::failed("cannot use standard output", &error))
+        };
+        let (mut output, mut error) = (output(1)?, output(2)?);
+        loop {
+            let frame = match frames.recv_timeout(PATIENCE) {
+                Ok(frame) => frame.map_err(|error| lost(&error))?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.follow();
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(lost(&io::ErrorKind::UnexpectedEof.into()))
+                }
+            };
+            let written = match frame.kind {
+                FrameKind::Output => output.write_all(&frame.bytes),
+                FrameKind::Error => error.write_all(&frame.bytes),
+                FrameKind::Message => match frame.message().map_err(|error| lost(&error))? {
+                    RunAnswer::Ended(status) => return Ok(ExitStatus::from_raw(status).into()),
+                    RunAnswer::Taken => {
+                        let _ = self.taken.send(());
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                },
+                FrameKind::Input => Ok(()),
+            };
+            written.map_err(|error| Error::of_output("standard output", &error))?;
+            self.follow();
+        }
+    }
+
+    /// Passes on what has happened to this process.
+    fn follow(&mut self) {
+        if self.interrupt.asked() && !self.is_ending {
+            let signal = signals::first().unwrap_or(libc::SIGTERM);
+            self.note(Note::Signal(signal));
+            self.is_ending = self.interrupt.forget().is_err();
+        }
+        let size = self.size.and_then(|_| size());
+        if let Some((rows, columns)) = size.filter(|_| size != self.size) {
+            self.size = size;
+            self.note(Note::Size(rows, columns));
+        }
+    }
+
+    fn note(&self, note: Note) {
+        // Of an end, the other direction tells.
+        let _ = Frame::send(&mut *locked(&self.sending), &note);
+    }
+}
