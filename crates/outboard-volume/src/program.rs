@@ -121,7 +121,15 @@ fn to_its_end(
             terminal.set_size(own.size());
         }
     };
-    let status = wait(&run.command, &program, &end, follow, interrupt, &given_up, &mut ends)?;
+    let status = wait(
+        &run.command,
+        &program,
+        &end,
+        follow,
+        interrupt,
+        &given_up,
+        &mut ends,
+    )?;
     served.iter().for_each(|served| served.first_ended(status));
     end_others(system, &all);
     let finished = streams.finish();

@@ -155,7 +155,10 @@ impl ControlServer {
     /// Ends the first program. Blocks until then.
     fn stop(&self, signal: Option<i32>, patience: Duration) -> ExitStatus {
         let system = self.run.kernel.system();
-        let _ = system.send_signal(-self.first, signal.unwrap_or(self.run.command.signal(libc::SIGTERM)));
+        let _ = system.send_signal(
+            -self.first,
+            signal.unwrap_or(self.run.command.signal(libc::SIGTERM)),
+        );
         let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |end: &mut Option<ExitStatus>| end.is_none();
         let waited = self.ended.wait_timeout_while(end, patience, running);
