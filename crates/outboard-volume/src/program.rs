@@ -57,13 +57,15 @@ impl Session {
     ) -> Result<ExitStatus> {
         let control = self.take_control();
         let index = source.mount(self, write)?;
+        let shown = source.shown();
+        let root = self
+            .mounted(index)
+            .program_root()
+            .map_err(|error| Error::failed(format!("{shown}: no root for programs"), &error))?;
+        self.finish_program_network()?;
         let interrupt = self.catch_interrupts();
         let ends = ProgramEnds::new(self.log().0);
         let mount = self.mounted(index);
-        let shown = source.shown();
-        let root = mount
-            .program_root()
-            .map_err(|error| Error::failed(format!("{shown}: no root for programs"), &error))?;
         network::prepare(mount.kernel(), &root)?;
         let binds = command.binds.iter();
         let shown_binds: Result<Vec<_>> =

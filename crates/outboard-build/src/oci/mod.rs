@@ -4,8 +4,8 @@
 //! | step | in |
 //! |---|---|
 //! | read the index, the manifest and the configuration, and compare their digests | this process |
-//! | look for the file system in the cache ([`cache`]) | this process |
-//! | read the layers, compare their digests, write the file system ([`unpack`]) | the sandbox |
+//! | look for the file system in the cache (`cache`) | this process |
+//! | read the layers, compare their digests, write the file system (`unpack`) | the sandbox |
 
 mod cache;
 mod digest;

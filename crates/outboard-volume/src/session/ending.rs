@@ -17,6 +17,8 @@ impl Session {
     pub fn finish(mut self) -> Result<()> {
         let position = self.machine.position();
         let mut problems = Vec::new();
+        // A command that has failed before may have left its start behind.
+        let _ = self.host.finish_program_network();
         if let Some(network) = self.host.network() {
             network.finish();
         }
@@ -69,6 +71,7 @@ impl Session {
     /// As [`Session::finish`], for a process that ends next. If no disk is writable, the kernel is
     /// not halted, and ends with the process: a halt takes longer than a short command.
     fn finish_last(mut self) -> Result<()> {
+        let _ = self.host.finish_program_network();
         let written =
             self.slots.has_written_disk() || self.slots.mounts().any(MountedDevice::is_written);
         let written = self.host.writes_images(written);

@@ -279,12 +279,20 @@ impl HostPart {
         network.start(kernel)
     }
 
-    /// Connects the programs of the kernel, which has booted, to their network.
+    /// Begins to connect the programs of the kernel, which has booted, to their network.
     pub(super) fn start_program_network(&mut self, kernel: &Kernel) -> Result<()> {
-        match &mut self.program_network {
-            Some(network) => network.start(kernel),
-            None => Ok(()),
-        }
+        let network = self.program_network.take();
+        let started = network.map(|network| network.start(kernel));
+        self.program_network = started.transpose()?;
+        Ok(())
+    }
+
+    /// Waits until programs have their network.
+    pub(super) fn finish_program_network(&mut self) -> Result<()> {
+        let network = self.program_network.take();
+        let started = network.map(ProgramNetwork::finish_start);
+        self.program_network = started.transpose()?;
+        Ok(())
     }
 
     /// Whether the command stays outside of the sandbox, and uses the kernel in other processes.
@@ -352,6 +360,7 @@ mod tests {
         let process = ProcessState {
             umask: 0o27,
             keys: Keys::default(),
+            control: None,
         };
         let mut access = HostAccess::default();
         let others = UsedFiles::default();

@@ -7,6 +7,8 @@
 //! | `host` | sockets of the host, which the sandbox then allows |
 //! | `none` | nothing |
 //! | others | an interface that the kernel opens: not in the sandbox |
+//!
+//! A NAT is connected by a thread, while the session goes on: it takes longer than to mount a root.
 
 use super::words::{forbidden, has_address, words_of};
 use crate::options::Options;
@@ -15,8 +17,10 @@ use outboard_error::{warn, Error, ErrorKind, Hint, Result};
 use outboard_sandbox::nat::{no_libslirp, NatProcess, NatRequest};
 use outboard_sandbox::sandbox::NetworkAccess;
 use outboard_sandbox::HostAccess;
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
+use std::thread::{self, JoinHandle};
 
 /// Addresses of the kernel and the gateway, which docs/net.md names.
 const ADDRESSES: &str = "ip=10.0.2.15/24,gw=10.0.2.2";
@@ -27,18 +31,31 @@ const HOST_LOOPBACK: &str = "host-loopback";
 /// The library takes so many.
 const MOST_SERVERS: usize = 8;
 
-enum Way {
-    /// The NAT, and whether the user has asked for it.
-    Nat(Box<NatProcess>, bool),
-    Other,
+/// The network of programs.
+pub(super) enum ProgramNetwork {
+    /// A NAT that the kernel does not have yet.
+    Nat(NatNetwork),
+    /// A description of another interface that the kernel does not have yet.
+    Other(String),
+    /// The thread that connects the kernel to a NAT.
+    Starting(JoinHandle<Result<Connected>>),
+    /// The kernel has it.
+    Started { _connected: Connected },
 }
 
-/// The network of programs, which the kernel has or will have.
-pub(super) struct ProgramNetwork {
-    way: Way,
-    /// Of the interface; for a NAT the words behind the kind.
-    description: String,
-    interface: Option<Interface>,
+/// A NAT to connect to.
+pub(super) struct NatNetwork {
+    process: NatProcess,
+    /// Behind the kind of the interface.
+    words: String,
+    /// The user has asked for it.
+    is_wanted: bool,
+}
+
+/// What the kernel is connected by. The interface goes before the NAT.
+pub(super) struct Connected {
+    _interface: Option<Interface>,
+    _nat: Option<NatProcess>,
 }
 
 fn wrong(text: &str) -> Error {
@@ -71,7 +88,7 @@ impl ProgramNetwork {
                 listens: true,
                 ..NetworkAccess::default()
             });
-            return Ok(Some(Self::other(&host_description(words))));
+            return Ok(Some(Self::Other(host_description(words))));
         }
         match forbidden(wish).filter(|_| !options.no_sandbox) {
             Some(part) => {
@@ -83,15 +100,7 @@ impl ProgramNetwork {
                     )
                 }))
             }
-            None => Ok(Some(Self::other(wish))),
-        }
-    }
-
-    fn other(description: &str) -> Self {
-        Self {
-            way: Way::Other,
-            description: description.to_owned(),
-            interface: None,
+            None => Ok(Some(Self::Other(wish.to_owned()))),
         }
     }
 
@@ -111,32 +120,78 @@ impl ProgramNetwork {
             .filter(|word| !word.is_empty() && *word != HOST_LOOPBACK)
             .collect();
         let is_wanted = options.net.is_some() || !access.ports.is_empty();
-        Ok(Self {
-            way: Way::Nat(Box::new(NatProcess::start(request)?), is_wanted),
-            description: others.join(","),
-            interface: None,
-        })
+        Ok(Self::Nat(NatNetwork {
+            process: NatProcess::start(request)?,
+            words: others.join(","),
+            is_wanted,
+        }))
     }
 
-    /// Connects the kernel, which has booted.
-    pub(super) fn start(&mut self, kernel: &Kernel) -> Result<()> {
-        let failed = |error| Error::failed("cannot connect programs to the network", &error);
-        let description = match &mut self.way {
-            Way::Other => self.description.clone(),
-            Way::Nat(nat, is_wanted) => match nat.wait()? {
-                true => nat_description(nat, &self.description),
-                false if *is_wanted => return Err(no_libslirp()),
-                false => {
-                    warn(
-                        "note: programs have no network: install the package libslirp0, or choose \
-                         the network none",
-                    );
-                    return Ok(());
-                }
-            },
+    /// Begins to connect the kernel, which has booted.
+    pub(super) fn start(self, kernel: &Kernel) -> Result<Self> {
+        match self {
+            Self::Nat(nat) => {
+                let kernel = kernel.clone();
+                let started = thread::Builder::new()
+                    .name("network".to_owned())
+                    .spawn(move || nat.connect(&kernel));
+                started.map(Self::Starting).map_err(|error| failed(&error))
+            }
+            Self::Other(description) => {
+                let interface = kernel.add_interface(&description);
+                Ok(Self::of(Connected {
+                    _interface: Some(interface.map_err(|error| failed(&error))?),
+                    _nat: None,
+                }))
+            }
+            started => Ok(started),
+        }
+    }
+
+    fn of(connected: Connected) -> Self {
+        Self::Started {
+            _connected: connected,
+        }
+    }
+
+    /// Waits until the kernel is connected.
+    pub(super) fn finish_start(self) -> Result<Self> {
+        let gone = |_| Err(failed(&io::Error::other("the thread for it has ended")));
+        match self {
+            Self::Starting(thread) => {
+                let connected = thread.join().unwrap_or_else(gone);
+                connected.map(Self::of)
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::failed("cannot connect programs to the network", error)
+}
+
+impl NatNetwork {
+    fn connect(mut self, kernel: &Kernel) -> Result<Connected> {
+        let interface = match self.process.wait()? {
+            true => {
+                let description = nat_description(&self.process, &self.words);
+                let added = kernel.add_interface(&description);
+                Some(added.map_err(|error| failed(&error))?)
+            }
+            false if self.is_wanted => return Err(no_libslirp()),
+            false => {
+                warn(
+                    "note: programs have no network: install the package libslirp0, or choose the \
+                     network none",
+                );
+                None
+            }
         };
-        self.interface = Some(kernel.add_interface(&description).map_err(failed)?);
-        Ok(())
+        Ok(Connected {
+            _interface: interface,
+            _nat: Some(self.process),
+        })
     }
 }
 

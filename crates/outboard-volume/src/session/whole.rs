@@ -176,6 +176,11 @@ impl Session {
         }
     }
 
+    /// Waits until programs have their network.
+    pub(crate) fn finish_program_network(&mut self) -> Result<()> {
+        self.host.finish_program_network()
+    }
+
     /// The control socket of a run in the background.
     pub(crate) fn take_control(&mut self) -> Option<ControlSocket> {
         self.host.take_control()

@@ -31,9 +31,8 @@ pub fn run(name: Option<&str>, image: &OsStr, program: &[OsString]) -> Result<Co
         None => take_any(program.first().map_or(image, OsString::as_os_str))?,
     };
     let starter = start(image, program, &taken, listener);
-    let (mut starter, process) = starter.map_err(|error| {
+    let (mut starter, process) = starter.inspect_err(|_| {
         let _ = taken.run.remove();
-        error
     })?;
     let began = matches!(
         Frame::read(&mut starter).map(|frame| frame.and_then(|frame| frame.message().ok())),
