@@ -97,6 +97,13 @@ def test_a_run_that_does_not_begin_says_why(image):
         assert missing.code == 125 and "No such file" in missing.err, missing
 
 
+def test_a_script_starts_none(image, tmp_path):
+    script = tmp_path / "script"
+    script.write_text(f"run -d {image} -- sleep 1000\n", encoding="ascii")
+    refused = program.run("run-script", str(script))
+    assert refused.code == 2 and "--detach" in refused.err and not names(), refused
+
+
 def test_exec_shares_root_and_environment(image):
     name = start(image, "sleep", "1000", options=("-e", "A=1", "-e", "B=2"))
     assert program.run("exec", name, "--", "sh", "-c", "echo x > /tmp/file; exit 3").code == 3

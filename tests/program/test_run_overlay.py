@@ -149,6 +149,14 @@ def test_options_that_exclude_it(image, work, given):
     assert not os.path.exists(f"{work}/o")
 
 
+def test_a_script_has_none(image, work):
+    script = f"{work}/script"
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write(f"run --overlay {work}/o {image} -- true\n")
+    program.bad("run-script", script, mentions=("script:1", "--overlay", "run it alone"), code=2)
+    assert not os.path.exists(f"{work}/o")
+
+
 def test_other_formats_and_types(tree, work):
     squashfs = f"{work}/root.squashfs"
     host.run("mksquashfs", tree, squashfs, "-quiet")

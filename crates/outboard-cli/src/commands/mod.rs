@@ -636,6 +636,15 @@ impl Command {
         }
     }
 
+    /// Refuses, in a script, a command that needs a process of its own, or makes its images: the
+    /// sandbox is closed.
+    fn check_line(&self) -> Result<()> {
+        match self {
+            Command::Run(run) => run.options.check_line(),
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses images whose names are reserved. The lines of a script do that, one by one.
     fn check_images(&self, access: &HostAccess) -> Result<()> {
         let mut images = access.images.iter();
@@ -696,6 +705,7 @@ impl LineCommand for Command {
         with_failure_code(self.failure_code(), || {
             let mut output = self.output()?;
             let checked = self.check_images(&self.host_access());
+            let checked = checked.and_then(|()| self.check_line());
             let done = checked.and_then(|()| self.run(session, &mut output));
             let done = session.unless_older(done);
             match output.end(done)? {

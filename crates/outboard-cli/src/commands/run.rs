@@ -141,6 +141,18 @@ impl RunArgs {
         Ok(options)
     }
 
+    /// Refuses what no line of a script can do.
+    pub fn check_line(&self) -> Result<()> {
+        let option = match &self.overlay {
+            Some(_) => "--overlay",
+            None if self.detach => "--detach",
+            None => return Ok(()),
+        };
+        Err(Error::Usage(format!(
+            "run {option} is a command of its own, not a line of a script: run it alone"
+        )))
+    }
+
     /// An overlay is of no use where nothing can be written.
     fn advised(&self, error: Error) -> Error {
         if self.overlay.is_none() || error.kind() != ErrorKind::ReadOnly {
