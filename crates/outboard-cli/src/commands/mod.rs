@@ -43,6 +43,7 @@ mod operands;
 mod owner_names;
 mod part;
 mod port_option;
+mod program_options;
 pub mod progress;
 mod resize;
 mod rm;
@@ -60,7 +61,6 @@ mod tar_out;
 mod touch;
 mod tree;
 mod truncate;
-mod variable_option;
 mod verbose;
 
 use crate::exit_code::{with_failure_code, CommandStatus};
@@ -524,7 +524,7 @@ commands! {
     "exec" Exec(background::exec::ExecArgs) {
         uses: &[],
         host: |_| HostAccess::default(),
-        run: |options, _, _| background::exec::run(options),
+        writes: |options, _, _| background::exec::run(options),
     }
     "logs" Logs(background::logs::LogsArgs) {
         uses: &[],

@@ -5,7 +5,7 @@ use super::access::outside_of_the_sandbox;
 use super::background::{named::parse_name, start};
 use super::bind_option::parse_bind;
 use super::port_option::parse_port;
-use super::variable_option::{parse_variable, Variable};
+use super::program_options::ProgramOptions;
 use crate::exit_code::{set_failure_code, CommandStatus};
 use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -68,22 +68,8 @@ pub struct RunArgs {
     /// is none
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "read_only", "disks", "root"])]
     pub overlay: Option<PathBuf>,
-    /// The user that the program runs as: numbers, or names of the image [default: root]
-    #[arg(short, long, value_name = "USER[:GROUP]")]
-    pub user: Option<OsString>,
-    /// The directory in which the program begins, a path in the image [default: /]
-    #[arg(short, long, value_name = "DIR")]
-    pub workdir: Option<OsString>,
-    /// Set a variable of the program's environment; without a value, to that of the caller; may be
-    /// repeated
-    #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
-    pub env: Vec<Variable>,
-    /// Give the program a terminal, also if standard input and output are none
-    #[arg(short, long)]
-    pub tty: bool,
-    /// Pass standard input on, as always: for those who are used to type -it
-    #[arg(short, long)]
-    pub interactive: bool,
+    #[command(flatten)]
+    pub how: ProgramOptions,
     /// Leave the program running in the background, and print the name of the run
     #[arg(short, long)]
     pub detach: bool,
@@ -211,16 +197,16 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     let defaults = defaults(&source, session);
     let mut words = options.words(&defaults).into_iter();
     let program = words.next().ok_or_else(|| no_program(&source))?;
-    let given = options.env.iter().flat_map(|set| set.0.clone());
+    let given = options.how.variables();
     let command = ProgramCommand {
         program,
         arguments: words.collect(),
         environment: defaults.environment.into_iter().chain(given).collect(),
-        directory: options.workdir.clone().or(defaults.directory),
+        directory: options.how.workdir.clone().or(defaults.directory),
         stop_signal: defaults.stop_signal,
-        user: options.user.clone().or(defaults.user),
+        user: options.how.user.clone().or(defaults.user),
         find_login: login::find,
-        wants_terminal: options.tty,
+        wants_terminal: options.how.tty,
         binds: options.bind.clone(),
     };
     let ended = session.run_program(&source, command.clone(), options.writes());

@@ -9,7 +9,7 @@
 //! | the caller | writes output, passes signals and sizes on, and waits for the end |
 
 use super::named::{parse_name, NamedRun};
-use crate::commands::variable_option::{parse_variable, Variable};
+use crate::commands::program_options::ProgramOptions;
 use crate::exit_code::{set_failure_code, CommandStatus};
 use clap::Args;
 use outboard::{signals, Cancel, Fd, RawTerminal};
@@ -50,22 +50,8 @@ pub struct ExecArgs {
     /// The name of the run, as "outboard ps" shows it
     #[arg(value_parser = parse_name)]
     pub name: String,
-    /// The user that the program runs as: numbers, or names of the image
-    #[arg(short, long, value_name = "USER[:GROUP]")]
-    pub user: Option<OsString>,
-    /// The directory in which the program begins, a path in the image
-    #[arg(short, long, value_name = "DIR")]
-    pub workdir: Option<OsString>,
-    /// Set a variable of the program's environment; without a value, to that of the caller; may be
-    /// repeated
-    #[arg(short, long, value_name = "NAME[=VALUE]", value_parser = parse_variable)]
-    pub env: Vec<Variable>,
-    /// Give the program a terminal, also if standard input and output are none
-    #[arg(short, long)]
-    pub tty: bool,
-    /// Pass standard input on, as always: for those who are used to type -it
-    #[arg(short, long)]
-    pub interactive: bool,
+    #[command(flatten)]
+    pub how: ProgramOptions,
     /// The program, a path in the image or a name, and its arguments
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -119,7 +105,7 @@ pub fn run(options: &ExecArgs) -> Result<CommandStatus> {
 
 fn request(options: &ExecArgs, is_terminal: bool) -> ProgramRequest {
     let term = || Some(("TERM".into(), std::env::var_os("TERM")?));
-    let variables = options.env.iter().flat_map(|set| set.0.clone());
+    let variables = options.how.variables();
     let terminal = TerminalRequest {
         is_shown: is_terminal,
         has_error_apart: is_terminal && !io::stderr().is_terminal(),
@@ -128,9 +114,9 @@ fn request(options: &ExecArgs, is_terminal: bool) -> ProgramRequest {
     ProgramRequest {
         words: options.program.clone(),
         environment: term().into_iter().chain(variables).collect(),
-        directory: options.workdir.clone(),
-        user: options.user.clone(),
-        terminal: (is_terminal || options.tty).then_some(terminal),
+        directory: options.how.workdir.clone(),
+        user: options.how.user.clone(),
+        terminal: (is_terminal || options.how.tty).then_some(terminal),
     }
 }
 
