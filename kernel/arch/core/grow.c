@@ -331,6 +331,20 @@ static bool ob_kill_for_group(struct oom_control *control)
 	return again;
 }
 
+#ifdef CONFIG_MEMCG
+/*
+ * Dodge mem_cgroup_flush_stats_ratelimited: Linux adds up the pages of groups every two seconds. In
+ * a younger kernel their sum is 0, so it drops the traces of pages that it has reclaimed, and no
+ * file is found to be read again.
+ */
+void __wrap_mem_cgroup_flush_stats_ratelimited(struct mem_cgroup *group);
+
+void __wrap_mem_cgroup_flush_stats_ratelimited(struct mem_cgroup *group)
+{
+	mem_cgroup_flush_stats(group);
+}
+#endif
+
 /*
  * The allocation is tried again after true, and fails after false.
  *
