@@ -82,6 +82,10 @@ BY_FUNCTION = {
     "prandom_seed_full_state": Choice(
         "from where the scheduler takes tasks first", "no secret; it spreads load"
     ),
+    "init_cfs_bandwidth": Choice(
+        "when the periods of a control group's `cpu.max` begin",
+        "no secret; each group chooses for itself, and the first one has no limit",
+    ),
     "sbitmap_init_node": Choice(
         "where a vCPU begins to look for a free tag of an NBD disk", "nothing outside sees tags"
     ),
