@@ -81,6 +81,8 @@ impl Session {
         // Dropping the last of these would halt the kernel. Everything else is dropped, such as
         // temporary files.
         forget(self.machine.take_kernel());
+        // To remove an interface takes longer than all else, and the NAT ends with this process.
+        self.host.forget_program_network();
         self.slots.forget_kernel();
         Ok(())
     }

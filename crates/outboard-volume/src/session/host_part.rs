@@ -15,7 +15,7 @@ use crate::snapshots;
 use outboard::Kernel;
 use outboard_error::{Error, ErrorKind, Hint, Result};
 use outboard_sandbox::{HostAccess, Sandbox};
-use std::mem::take;
+use std::mem::{forget, take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -285,6 +285,11 @@ impl HostPart {
         let started = network.map(|network| network.start(kernel));
         self.program_network = started.transpose()?;
         Ok(())
+    }
+
+    /// Leaves the network of programs to the end of the process.
+    pub(super) fn forget_program_network(&mut self) {
+        forget(self.program_network.take());
     }
 
     /// Waits until programs have their network.
