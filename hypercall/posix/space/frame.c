@@ -7,7 +7,7 @@
  * frame of a stub, which no user code has seen yet, shows where. Vector registers that the platform
  * does not replace stay in that frame.
  *
- * What is read is input of user code: each value is read once and is a register of the same user
+ * User code can write all that is read: each value is read once and is a register of the same user
  * code, or says what it did.
  *
  *   signal                        event

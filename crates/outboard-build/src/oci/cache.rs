@@ -62,7 +62,7 @@ impl ImageCache {
         if !metadata.is_file() || metadata.uid() != own {
             return None;
         }
-        // What was used last stays longest.
+        // The file used last stays longest.
         let _ = file.set_modified(SystemTime::now());
         Some(file)
     }

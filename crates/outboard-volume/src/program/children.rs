@@ -12,7 +12,7 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Who waits for the end of which program. `None`: all programs have ended.
+/// Those who wait, by the numbers of programs. `None`: all programs have ended.
 type Awaited = Mutex<Option<HashMap<i32, Sender<ExitStatus>>>>;
 
 /// The programs, and the thread that waits for them.

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `log` | what the programs and the run itself print; locked while the run lives |
 //! | `control` | the socket by which commands reach the run |
-//! | `run` | what was started, as JSON |
+//! | `run` | the process and the words, as JSON |
 //! | `end` | the exit code; empty until the run has ended |
 //!
 //! A name whose run has ended can be used again.
@@ -28,7 +28,7 @@ const LONGEST: usize = 40;
 const PATIENCE: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// What was started.
+/// The process and the words of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// The process that holds the kernel.
@@ -263,7 +263,7 @@ impl NamedRun {
         written.map_err(|error| cannot("write", &path, &error))
     }
 
-    /// What was started. `None`: its start is in progress, or has failed.
+    /// Its process and words. `None`: its start is in progress, or has failed.
     pub fn record(&self) -> Option<Record> {
         let text = fs::read(self.directory.join("run")).ok()?;
         serde_json::from_slice(&text).ok()
