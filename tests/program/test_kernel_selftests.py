@@ -29,8 +29,8 @@ PATIENCE = 240
 TRIES = 4
 
 # Programs with their arguments. Left out are those that change the host (its time, its huge pages),
-# those that run for more than a minute or never print a result, posix_timers, whose cases depend on
-# the load, and test_vsyscall: the host's page of vsyscalls answers, but no map shows it.
+# those that run for more than a minute or never print a result, and test_vsyscall: the host's page
+# of vsyscalls answers, but no map shows it.
 PROGRAMS = {
     "clone3": ("clone3", "clone3_cap_checkpoint_restore", "clone3_clear_sighand",
                "clone3_set_tid"),
@@ -82,9 +82,45 @@ KNOWN = {
     "x86/sysret_rip_64": ({EXIT}, "the addresses of programs end before the last ones below 2^47"),
 }
 
-# Programs that make control groups, and how many of their cases pass. Those of the host may be of
-# version 1.
-GROUPS = {"test_core": 12, "test_freezer": 10, "test_kill": 3, "test_pids": 2}
+# Programs that are not compared with the host, and how many cases each has. The host's groups may
+# be of version 1. Timers of Linux 6.13 and newer do more than those of 6.12.
+ALONE = {"cgroup/test_core": 12, "cgroup/test_cpu": 8, "cgroup/test_freezer": 10,
+         "cgroup/test_kill": 3, "cgroup/test_kmem": 6, "cgroup/test_memcontrol": 14,
+         "cgroup/test_pids": 2, "timers/posix_timers": 18}
+# Of these, the cases that never pass, and why. "The guest" is Debian's Linux of the same version in
+# QEMU, with two processors.
+NOT_PASSING = {
+    "cgroup/test_cpu": {
+        4: "skipped: fewer than four processors, also in the guest",
+        6: "skipped: fewer than four processors, also in the guest",
+    },
+    "cgroup/test_kmem": {
+        4: "it wants a page of kernel stack for each thread; Linux counts 1 KB for one here, since "
+           "the stack itself is memory of the host. In the guest it passes",
+        6: "it allows for 64 pages of other memory for each processor; 1000 groups have more on "
+           "two processors, also in the guest",
+    },
+    "cgroup/test_memcontrol": {
+        4: "it expects no event of memory.low in the child without protection, which the mount "
+           "option memory_recursiveprot gives one, also in the guest with that option",
+        10: "skipped: no swap, also in the guest",
+    },
+    # They test what Linux 6.13 changed in signals of timers that are ignored, changed or deleted.
+    "timers/posix_timers": {
+        7: "6.12 loses the count of overruns when the signal becomes ignored, also in the guest",
+        9: "6.12 keeps the pending signal when a timer is changed, also in the guest",
+        10: "6.12 keeps the pending signal when a timer is deleted, also in the guest",
+    },
+}
+# Cases that pass or fail by chance, and why.
+BY_CHANCE = {
+    "cgroup/test_memcontrol": {
+        3: "three processes lengthen one file at a time, and read the same part if they meet; then "
+           "the shares of their groups differ. The guest fails it sometimes",
+        11: "it reads the group's memory of sockets once, right after the connection has ended. "
+            "Linux updates that number some time later. The guest fails it",
+    },
+}
 
 
 class Suite:
@@ -181,9 +217,8 @@ def test_they_are_made(suite):
 
 @pytest.mark.parametrize("name", ALL)
 def test_as_on_the_host(suite, name):
-    native = suite.native(name)
     for _ in range(TRIES):
-        inside = suite.inside(name)
+        native, inside = suite.native(name), suite.inside(name)
         worse = inside.worse_than(native)
         if worse == KNOWN.get(name, (set(),))[0]:
             return
@@ -191,8 +226,12 @@ def test_as_on_the_host(suite, name):
 
 
 @pytest.mark.kernel_reports("the kernel's log has Linux's report on memory")
-@pytest.mark.parametrize("name", GROUPS)
-def test_control_groups(suite, name):
-    inside = suite.inside(f"cgroup/{name}")
-    passed = [number for number, result in inside.cases.items() if result == "ok"]
-    assert len(passed) == GROUPS[name], inside.text
+@pytest.mark.parametrize("name", ALONE)
+def test_alone(suite, name):
+    known, chance = (set(cases.get(name, ())) for cases in (NOT_PASSING, BY_CHANCE))
+    for _ in range(TRIES):
+        inside = suite.inside(name)
+        other = {number for number, result in inside.cases.items() if result != "ok"} - chance
+        if other == known and set(inside.cases) == set(range(1, ALONE[name] + 1)):
+            return
+    pytest.fail(f"{sorted(other)}, ended with {inside.code}\n{inside.text[-3000:]}")
