@@ -115,8 +115,8 @@ NOT_PASSING = {
 # Cases that pass or fail by chance, and why.
 BY_CHANCE = {
     "cgroup/test_memcontrol": {
-        3: "three processes lengthen one file at a time, and read the same part if they meet; then "
-           "the shares of their groups differ. The guest fails it sometimes",
+        3: "three processes read one file by one position at the same time. Chance decides which "
+           "group has which share of it. The guest fails it sometimes",
         11: "it reads the group's memory of sockets once, right after the connection has ended. "
             "Linux updates that number some time later. The guest fails it",
     },
