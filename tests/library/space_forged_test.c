@@ -294,6 +294,84 @@ static void test_stack_in_slot(void)
 	end(bystander, space);
 }
 
+/* ---- late signals -------------------------------------------------------- */
+
+/* A page of code with the stack for signals behind it; aligned as the slots of threads are. */
+#define SLED 0x600000ull
+#define SLED_PAGE (16 * PAGE)
+#define SLED_STACK_PAGES 7
+#define COUNT_AT (3 * PAGE)
+
+/* A sender that has seen the thread run, and gets its next turn after the thread has reported. */
+static void *signal_late(void *space)
+{
+	struct ob_spaces *all = mock_host->spaces;
+
+	usleep(50000);
+	ob_zygote_signal(all, 0, &all->spaces[*(uint64_t *)space].threads[0]);
+	__atomic_fetch_sub(&all->vcpus[0].senders, 1, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* The handler jumps to somewhere in the sled, at whose end is a loop that counts. */
+static void show_sled(uint64_t space)
+{
+	/* incl DATA + COUNT_AT; jmp */
+	static const char loop[] = "\xff\x04\x25\x00\x30\x50\x00\xeb\xf7";
+
+	memset(ram(SLED_PAGE), 0x90, PAGE);
+	memcpy(ram(SLED_PAGE) + PAGE - sizeof(loop), loop, sizeof(loop) - 1);
+	map(space, SLED, SLED_PAGE, EXECUTE);
+	for (uint64_t i = 1; i <= SLED_STACK_PAGES; i++)
+		map(space, SLED + i * PAGE, SLED_PAGE + i * PAGE, WRITE);
+}
+
+/* Reports the end of the entry, and sleeps as a thread that stands still does; without a mask. */
+static void write_sleeper(uint64_t space)
+{
+	/* mov %eax, (%rdx); jmp *%rcx */
+	static const char code[] = "\x89\x02\xff\xe1";
+	greg_t *registers_of = frame()->uc_mcontext.gregs;
+
+	memcpy(ram(CODE_PAGE), code, sizeof(code));
+	write_genuine();
+	registers_of[REG_RAX] = mock_host->spaces->spaces[space].threads[0].entry + 1;
+	registers_of[REG_RDX] = THREAD_SLOT(0) + SLOT_DONE;
+	registers_of[REG_RCX] = (greg_t)ob_stub_address(THREAD_CODE(0), ob_stub_asleep);
+	memset(&frame()->uc_sigmask, 0, 8);
+	frame()->uc_stack = (stack_t){
+		.ss_sp = (void *)(SLED + PAGE), .ss_size = SLED_STACK_PAGES * PAGE,
+	};
+}
+
+/* User code that sleeps is no proof either, as long as a signal may wake it. */
+static void test_late_signal(void)
+{
+	uint64_t bystander = new_space(BYTES(SYSCALL LOOP)), space = new_forger();
+	volatile uint32_t *count = (volatile uint32_t *)(ram(DATA_PAGE) + COUNT_AT);
+	uint32_t before;
+	pthread_t thread;
+
+	show_sled(space);
+	write_sleeper(space);
+	__atomic_fetch_add(&mock_host->spaces->vcpus[0].senders, 1, __ATOMIC_SEQ_CST);
+	CHECK(!pthread_create(&thread, NULL, signal_late, &space));
+	registers = (struct ob_space_registers){
+		.ip = ob_stub_address(THREAD_CODE(0), ob_stub_return) - 2, .ax = SYS_rt_sigreturn,
+		.sp = DATA, .flags = 0x202,
+	};
+	enter(space);
+	before = *count;
+	CHECK(!pthread_join(thread, NULL));
+	usleep(100000);
+	/* It has run before that: else the test would test nothing. */
+	CHECK(*count);
+	CHECK_EQUAL(*count, before);
+	ob_host_space_destroy(mock_host, space);
+	memcpy(ram(CODE_PAGE), SYSCALL LOOP, 4);
+	check_others(bystander);
+}
+
 /* ---- instructions -------------------------------------------------------- */
 
 /* Vectors that may follow, as bits; 0: none, the next instruction is a system call. */
@@ -751,7 +829,7 @@ static void test_secrets(void)
 
 static const struct platform_test tests[] = {
 	TEST(segments), TEST(flags), TEST(pointers), TEST(vectors), TEST(masks_and_stacks),
-	TEST(stack_in_slot), TEST(instructions), TEST(gates), TEST(keys), TEST(bases),
+	TEST(stack_in_slot), TEST(late_signal), TEST(instructions), TEST(gates), TEST(keys), TEST(bases),
 	TEST(frame_under_attack), TEST(registers_that_are_left), TEST(stacks_that_are_left),
 	TEST(sleep_that_is_left), TEST(thread_that_is_left), TEST(secrets),
 	{ NULL, NULL },

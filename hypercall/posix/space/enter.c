@@ -20,9 +20,9 @@
  * anew. So after some such entries in a row, one is let begin: it sets `running` late.
  *
  * User code can also report the end of its entry and run on. Nothing that matters relies on this
- * report (space.c). When an interrupt was wanted, before the vCPU runs another thread, and before
- * the vCPU's own thread sleeps, the user thread must stand still (invariant V18). Else it is
- * interrupted, and if that does not help, its stub is killed.
+ * report (space.c). When an interrupt was wanted or a signal may still come, before the vCPU runs
+ * another thread, and before the vCPU's own thread sleeps, the user thread must stand still
+ * (invariant V18, wait.c). Else it is interrupted, and if that does not help, its stub is killed.
  */
 #include <errno.h>
 #include <sched.h>
@@ -147,7 +147,7 @@ static bool look(struct ob_spaces *all, struct ob_space_thread *thread, uint32_t
 	} else if (__atomic_load_n(wanted, __ATOMIC_SEQ_CST)) {
 		lives = ob_space_budget_lasts(budget, space->pid);
 		if (lives)
-			ob_zygote_signal(all, vcpu, space->pid, thread->tid);
+			ob_zygote_signal(all, vcpu, thread);
 		else
 			ob_mapper_kill(all, space);
 	}
@@ -172,7 +172,7 @@ static bool let_begin(struct ob_spaces *all, struct ob_space_thread *thread, uin
 			return false;
 	__atomic_store_n(&all->vcpus[vcpu].running, thread, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&all->vcpus[vcpu].is_wanted, __ATOMIC_SEQ_CST))
-		ob_zygote_signal(all, vcpu, pid, thread->tid);
+		ob_zygote_signal(all, vcpu, thread);
 	return true;
 }
 
@@ -212,6 +212,7 @@ static bool settle(struct ob_spaces *all, struct ob_space_thread *thread, bool b
 	*ob_space_word(thread->door, DOOR_SPINS) = 0;
 	while (!(is_still = ob_space_stands_still(all, thread)) && lives) {
 		lives = !__atomic_load_n(&thread->space->is_gone, __ATOMIC_SEQ_CST);
+		ob_space_quieten(all, thread);
 		sched_yield();
 		if (!lives || ob_host_clock_monotonic(NULL) < next)
 			continue;
@@ -294,7 +295,7 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 	const bool is_late = thread->vain >= VAIN_MOST;
 	const uint64_t start = registers->ip;
 	const bool had_vector = vcpu->has_vector;
-	bool lives, was_wanted;
+	bool lives, is_over;
 
 	write_registers(all, vcpu, thread, number, registers);
 	if (!is_late) {
@@ -311,10 +312,11 @@ static void run(struct ob_spaces *all, struct ob_space *space, uint32_t number,
 		await_end(all, thread, number, &vcpu->is_wanted, &vcpu->spinning);
 	__atomic_store_n(&vcpu->running, NULL, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_entered, false, __ATOMIC_SEQ_CST);
-	was_wanted = __atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST);
-	if (was_wanted)
+	is_over = !__atomic_exchange_n(&vcpu->is_wanted, 0, __ATOMIC_SEQ_CST) &&
+		ob_space_is_quiet(all, thread);
+	if (!is_over)
 		ob_zygote_signal_over(all, number);
-	if (lives && (!was_wanted || settle(all, thread, false)))
+	if (lives && (is_over || settle(all, thread, false)))
 		read_registers(all, vcpu, thread, number, had_vector, registers, event);
 	if (event->kind == OB_SPACE_INTERRUPTED && registers->ip == start)
 		thread->vain++;
@@ -403,8 +405,11 @@ void ob_host_space_interrupt(struct ob_host *host, uint32_t number)
 
 	if (!vcpu)
 		return;
+	/* From before the look at `running`: a thread does not become quiet behind it. */
+	__atomic_fetch_add(&vcpu->senders, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&vcpu->is_wanted, 1, __ATOMIC_SEQ_CST);
 	thread = __atomic_load_n(&vcpu->running, __ATOMIC_SEQ_CST);
 	if (thread)
-		ob_zygote_signal(all, number, thread->space->pid, thread->tid);
+		ob_zygote_signal(all, number, thread);
+	__atomic_fetch_sub(&vcpu->senders, 1, __ATOMIC_SEQ_CST);
 }

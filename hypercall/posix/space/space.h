@@ -83,6 +83,8 @@ struct ob_space_thread {
 	bool is_clean;		/* it has run no user code since it was made, or as good as new */
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see wait.c; atomic */
+	uint32_t signals;	/* sent to it, or about to be; atomic */
+	uint32_t received;	/* `signals` of which none can come any more; atomic */
 	uint32_t vain;		/* entries in a row that an interrupt ended where they had begun */
 	bool has_called;	/* the last entry has ended with the call `call` by a jump */
 	struct ob_spinning spinning;	/* of the thread in the stub */
@@ -126,6 +128,7 @@ struct ob_space_vcpu {
 	struct ob_space_thread *running;	/* atomic */
 	struct ob_space_thread *last;
 	uint32_t is_wanted;			/* it is to be interrupted; atomic */
+	uint32_t senders;			/* threads that may be sending signals; atomic */
 	struct ob_spinning spinning;		/* of the vCPU's thread */
 };
 
@@ -217,6 +220,10 @@ void ob_space_wake(uint32_t *word);
  * has reported the end of its entry may need a moment for this.
  */
 bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread);
+/* Whether no signal to a thread that its vCPU does not run may still come. */
+bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread);
+/* Sees to it that the thread is quiet soon. Call it again until it is. */
+void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread);
 /* Whether it is worth to spin for the next wait; and what the wait has shown. */
 bool ob_spinning_is_useful(struct ob_spinning *spinning);
 void ob_spinning_learn(struct ob_spinning *spinning, bool was_useful);
@@ -241,10 +248,12 @@ int ob_zygote_fork(struct ob_spaces *all, uint32_t index, pid_t *pid);
 bool ob_zygote_has_ended(struct ob_spaces *all, pid_t pid);
 /* Ends the process. When this returns, it has no memory any more. */
 void ob_zygote_kill(struct ob_spaces *all, pid_t pid);
-/* Has the zygote send STUB_SIGNAL to a thread, for this vCPU. Any context. */
-void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t tid);
+/* Has the zygote send STUB_SIGNAL to the user thread of that vCPU. Any context. */
+void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, struct ob_space_thread *thread);
 /* Nobody needs that signal any more. */
 void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu);
+/* The same. False: the zygote may be sending it just now. True: it does not send it later. */
+bool ob_zygote_recall_signal(struct ob_spaces *all, uint32_t vcpu);
 
 /* mapper.c: makes the process of a space, and a thread for vCPU 0. -EAGAIN, -ESRCH. */
 int ob_mapper_start(struct ob_spaces *all, struct ob_space *space);

@@ -161,13 +161,15 @@ wait:
 2:	mov	%eax, %r13d
 	jmp	head
 read:
-	xor	%edi, %edi
+	lock incl DOOR_PASSES(%rbx)
+1:	xor	%edi, %edi
 	lea	DOOR_SCRATCH(%rbx), %rsi
 	mov	$64, %edx
 	mov	$SYS_READ, %eax
 	syscall
 	cmp	$-EINTR, %rax
-	je	read
+	je	1b
+	lock incl DOOR_PASSES(%rbx)
 	test	%rax, %rax
 	jg	head
 	mov	$SYS_EXIT_GROUP, %eax		/* the kernel's process has ended */

@@ -47,6 +47,7 @@
 #define DOOR_START 0x24		/* what a mapper writes to `state` of a user thread */
 #define DOOR_FRAME 0x28		/* 8 bytes: the ucontext with which a user thread goes on */
 #define DOOR_JUMPS 0x30		/* a thread that has made a call by a jump returns by a jump */
+#define DOOR_PASSES 0x34		/* of the zygote: odd while it carries out orders */
 #define DOOR_SCRATCH 0x40	/* 64 bytes that are read from descriptor 0 */
 /* In the door of a user thread, 8 bytes each: registers of a return by a jump. */
 #define DOOR_AX 0x40

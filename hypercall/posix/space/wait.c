@@ -8,6 +8,12 @@
  * if the host says so: the thread sleeps with a futex on the word `state` of its door. It may do
  * that at one instruction only (filter.c), and no other thread may. The code behind that
  * instruction leaves the stub only while bit 0 of `state` is set, and user code cannot write there.
+ *
+ * A signal would also end the sleep, and user code may have set another stack for signals: then the
+ * host writes there, and the handler goes on where that stack says. So a thread must be quiet: no
+ * signal to it may come any more. Signals are counted before they are ordered. When nobody is at
+ * it, the zygote has not begun a pass that finds the order, and the thread has been woken, it
+ * sleeps again only after the last signal.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -163,6 +169,33 @@ static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thre
 	return (int32_t)(done - thread->start) >= 0;
 }
 
+static uint32_t number_of(const struct ob_space_thread *thread)
+{
+	return (uint32_t)(thread - thread->space->threads);
+}
+
+bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread)
+{
+	/* The senders first: they count their signal before they are done. */
+	if (__atomic_load_n(&all->vcpus[number_of(thread)].senders, __ATOMIC_SEQ_CST))
+		return false;
+	return __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST) ==
+	       __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST);
+}
+
+void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread)
+{
+	const uint32_t vcpu = number_of(thread);
+	uint32_t signals = __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST);
+
+	if (ob_space_is_quiet(all, thread) ||
+	    __atomic_load_n(&all->vcpus[vcpu].senders, __ATOMIC_SEQ_CST) ||
+	    !ob_zygote_recall_signal(all, vcpu))
+		return;
+	ob_space_wake(ob_space_word(thread->door, DOOR_STATE));
+	__atomic_store_n(&thread->received, signals, __ATOMIC_SEQ_CST);
+}
+
 bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread)
 {
 	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
@@ -174,7 +207,7 @@ bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread
 		return false;
 	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
 		return true;
-	if (!is_started(all, thread))
+	if (!ob_space_is_quiet(all, thread) || !is_started(all, thread))
 		return false;
 	__atomic_compare_exchange_n(state, &running, entry << 1, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);

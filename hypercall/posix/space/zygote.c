@@ -147,6 +147,7 @@ static void prepare_door(struct ob_spaces *all)
 	char *door = door_of(all);
 
 	*ob_space_word(door, DOOR_READS) = 1;
+	*ob_space_word(door, DOOR_PASSES) = 1;
 	ob_orders_tails(door, ZYGOTE_DOOR, ob_space_offset(0, ZYGOTE_DOOR));
 	for (uint32_t i = 0; i < VCPUS_MOST; i++)
 		ob_order_special(door, DOOR_LIST + i * ORDER_BYTES, ORDER_SKIP, 0);
@@ -421,23 +422,41 @@ void ob_zygote_kill(struct ob_spaces *all, pid_t pid)
 	ob_space_unlock(&all->lock);
 }
 
-void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, pid_t pid, uint32_t tid)
+static struct ob_order *signal_order(struct ob_spaces *all, uint32_t vcpu)
 {
-	struct ob_order *order = ob_order_at(door_of(all), DOOR_LIST + vcpu * ORDER_BYTES);
+	return ob_order_at(door_of(all), DOOR_LIST + vcpu * ORDER_BYTES);
+}
 
-	order->arguments[0] = (uint64_t)pid;
-	order->arguments[1] = tid;
+void ob_zygote_signal(struct ob_spaces *all, uint32_t vcpu, struct ob_space_thread *thread)
+{
+	struct ob_order *order = signal_order(all, vcpu);
+	uint32_t *senders = &all->vcpus[vcpu].senders;
+
+	__atomic_fetch_add(senders, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&thread->signals, 1, __ATOMIC_SEQ_CST);
+	order->arguments[0] = (uint64_t)thread->space->pid;
+	order->arguments[1] = thread->tid;
 	order->arguments[2] = STUB_SIGNAL;
 	/* The thread may have come out meanwhile: that is no failure. */
 	order->otherwise = DOOR_LIST + (vcpu + 1) * ORDER_BYTES;
 	__atomic_store_n(&order->number, SYS_tgkill, __ATOMIC_SEQ_CST);
 	ring(all);
+	__atomic_fetch_sub(senders, 1, __ATOMIC_SEQ_CST);
 }
 
 void ob_zygote_signal_over(struct ob_spaces *all, uint32_t vcpu)
 {
-	struct ob_order *order = ob_order_at(door_of(all), DOOR_LIST + vcpu * ORDER_BYTES);
+	struct ob_order *order = signal_order(all, vcpu);
 
 	if (__atomic_load_n(&order->number, __ATOMIC_RELAXED) != ORDER_SKIP)
 		__atomic_store_n(&order->number, ORDER_SKIP, __ATOMIC_RELAXED);
+}
+
+/* The zygote counts a pass first, then reads its orders: it finds this one, or is seen here. */
+bool ob_zygote_recall_signal(struct ob_spaces *all, uint32_t vcpu)
+{
+	const uint32_t *passes = ob_space_word(door_of(all), DOOR_PASSES);
+
+	__atomic_store_n(&signal_order(all, vcpu)->number, ORDER_SKIP, __ATOMIC_SEQ_CST);
+	return !(__atomic_load_n(passes, __ATOMIC_SEQ_CST) & 1);
 }
