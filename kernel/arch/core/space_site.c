@@ -91,15 +91,14 @@ struct ob_sites {
 /* The address of the platform's code; 0: no call is rewritten. */
 static unsigned long ob_calls_entry;
 
-/* "rewrite_calls" on the command line. Else no call is rewritten. */
-static bool ob_calls_are_rewritten;
+/* "rewrite_calls=0" on the command line: no call is rewritten. */
+static bool ob_calls_are_rewritten = true;
 
 static int __init ob_rewrite_set(char *value)
 {
-	ob_calls_are_rewritten = true;
-	return 1;
+	return !kstrtobool(value, &ob_calls_are_rewritten);
 }
-__setup("rewrite_calls", ob_rewrite_set);
+__setup("rewrite_calls=", ob_rewrite_set);
 
 /* Before a program is executed. */
 void ob_sites_setup(void)
@@ -448,18 +447,25 @@ static bool ob_sites_are_mapped(struct mm_struct *mm, const struct ob_sites *sit
 	return vma && vma_is_special_mapping(vma, &ob_calls_mapping);
 }
 
-/* The next free page below the code: nothing grows into it. */
-static unsigned long ob_calls_place(const struct vm_area_struct *code)
+/*
+ * The next free page where no mapping of the program would come: its addresses do not depend on
+ * when calls are rewritten. For libraries that is above mmap_base, which is farther from the stack
+ * than the stack may grow, and for the program itself below the code.
+ */
+static unsigned long ob_calls_place(const struct mm_struct *mm, const struct vm_area_struct *code)
 {
-	struct vm_unmapped_area_info info = {
-		.flags = VM_UNMAPPED_AREA_TOPDOWN,
-		.length = PAGE_SIZE,
-		.low_limit = max(mmap_min_addr, (unsigned long)SZ_64K),
-		.high_limit = code->vm_start,
-	};
+	struct vm_unmapped_area_info info = { .length = PAGE_SIZE };
 
-	if (code->vm_end > OB_REACH)
-		info.low_limit = max(info.low_limit, PAGE_ALIGN(code->vm_end - OB_REACH));
+	if (test_bit(MMF_TOPDOWN, &mm->flags) && code->vm_start + OB_REACH > mm->mmap_base) {
+		info.low_limit = PAGE_ALIGN(max(mm->mmap_base, code->vm_end));
+		info.high_limit = min(mm->task_size, code->vm_start + OB_REACH);
+	} else {
+		info.flags = VM_UNMAPPED_AREA_TOPDOWN;
+		info.low_limit = max(mmap_min_addr, (unsigned long)SZ_64K);
+		info.high_limit = code->vm_start;
+		if (code->vm_end > OB_REACH)
+			info.low_limit = max(info.low_limit, PAGE_ALIGN(code->vm_end - OB_REACH));
+	}
 	if (info.low_limit + PAGE_SIZE > info.high_limit)
 		return -ENOMEM;
 	return vm_unmapped_area(&info);
@@ -479,7 +485,7 @@ static struct ob_sites *ob_sites_add(struct mm_struct *mm, const struct vm_area_
 	sites = place && count < OB_PAGES_MOST ? ob_sites_alloc() : NULL;
 	if (!sites)
 		return NULL;
-	sites->start = ob_calls_place(code);
+	sites->start = ob_calls_place(mm, code);
 	vma = IS_ERR_VALUE(sites->start) ? ERR_PTR(-ENOMEM) :
 		_install_special_mapping(mm, sites->start, PAGE_SIZE, flags, &ob_calls_mapping);
 	if (IS_ERR(vma)) {
