@@ -299,11 +299,17 @@ static int add_forwards(struct ob_slirp *slirp, const struct ob_user_options *op
 	return 0;
 }
 
+/*
+ * libslirp lets two connections wait to be accepted (libslirp: socket.c, tcp_listen()). The host
+ * drops others, whose clients try again after a second. A second listen() changes the number. It
+ * fails for sockets of UDP, which have no such queue.
+ */
 static int keep_forward(int fd, int events, void *opaque)
 {
 	struct ob_slirp *slirp = opaque;
 
 	(void)events;
+	listen(fd, SOMAXCONN);
 	if (slirp->forward_count < OB_SLIRP_FORWARD_SOCKETS_MOST)
 		slirp->forwards[slirp->forward_count++] = fd;
 	return -1;
