@@ -829,9 +829,10 @@ static void test_secrets(void)
 
 static const struct platform_test tests[] = {
 	TEST(segments), TEST(flags), TEST(pointers), TEST(vectors), TEST(masks_and_stacks),
-	TEST(stack_in_slot), TEST(late_signal), TEST(instructions), TEST(gates), TEST(keys), TEST(bases),
-	TEST(frame_under_attack), TEST(registers_that_are_left), TEST(stacks_that_are_left),
-	TEST(sleep_that_is_left), TEST(thread_that_is_left), TEST(secrets),
+	TEST(stack_in_slot), TEST(late_signal), TEST(instructions), TEST(gates), TEST(keys),
+	TEST(bases), TEST(frame_under_attack), TEST(registers_that_are_left),
+	TEST(stacks_that_are_left), TEST(sleep_that_is_left), TEST(thread_that_is_left),
+	TEST(secrets),
 	{ NULL, NULL },
 };
 
