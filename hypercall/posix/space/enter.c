@@ -22,7 +22,7 @@
  * User code can also report the end of its entry and run on. Nothing that matters relies on this
  * report (space.c). When an interrupt was wanted or a signal may still come, before the vCPU runs
  * another thread, and before the vCPU's own thread sleeps, the user thread must stand still
- * (invariant V18, wait.c). Else it is interrupted, and if that does not help, its stub is killed.
+ * (invariant V18, still.c). Else it is interrupted, and if that does not help, its stub is killed.
  */
 #include <errno.h>
 #include <sched.h>

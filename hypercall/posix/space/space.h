@@ -82,7 +82,7 @@ struct ob_space_thread {
 	uint32_t start;		/* number of the mapper's request that started it last */
 	bool is_clean;		/* it has run no user code since it was made, or as good as new */
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
-	bool is_still;		/* it is known to stand still, see wait.c; atomic */
+	bool is_still;		/* it is known to stand still, see still.c; atomic */
 	uint32_t signals;	/* sent to it, or about to be; atomic */
 	uint32_t received;	/* `signals` of which none can come any more; atomic */
 	uint32_t vain;		/* entries in a row that an interrupt ended where they had begun */
@@ -216,11 +216,11 @@ bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint3
 bool ob_space_begins(struct ob_space_thread *thread);
 void ob_space_wake(uint32_t *word);
 /*
- * Whether the user thread of a vCPU stands still, and stays so until the next entry. A thread that
- * has reported the end of its entry may need a moment for this.
+ * still.c: whether the user thread of a vCPU stands still, and stays so until the next entry. A
+ * thread that has reported the end of its entry may need a moment for this.
  */
 bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread);
-/* Whether no signal to a thread that its vCPU does not run may still come. */
+/* still.c: whether no signal to a thread that its vCPU does not run may still come. */
 bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread);
 /* Sees to it that the thread is quiet soon. Call it again until it is. */
 void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread);

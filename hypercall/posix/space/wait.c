@@ -3,17 +3,6 @@
  * How the platform waits for stubs, which are other processes: it spins, if that helped lately and
  * there is a second processor; then it sleeps with a futex. After a vain attempt to spin it skips
  * some waits, twice as many each time.
- *
- * User code can write to its slot that it has come out, and run on. So a thread stands still only
- * if the host says so: the thread sleeps with a futex on the word `state` of its door. It may do
- * that at one instruction only (filter.c), and no other thread may. The code behind that
- * instruction leaves the stub only while bit 0 of `state` is set, and user code cannot write there.
- *
- * A signal would also end the sleep, and user code may have set another stack for signals: then the
- * host writes there, and the handler goes on where that stack says. So a thread must be quiet: no
- * signal to it may come any more. Signals are counted before they are ordered. When nobody is at
- * it, the zygote has not begun a pass that finds the order, and the thread has been woken, it
- * sleeps again only after the last signal.
  */
 #define _GNU_SOURCE
 #include <limits.h>
@@ -149,72 +138,6 @@ bool ob_space_begins(struct ob_space_thread *thread)
 			return true;
 	}
 	return has_begun;
-}
-
-/* Moving the sleepers of a word to the same word counts them, and wakes none. */
-static bool has_sleeper(uint32_t *word)
-{
-	return syscall(SYS_futex, word, FUTEX_REQUEUE, 0, 1, word, 0) == 1;
-}
-
-/*
- * The mapper writes `state` when it starts a thread. User code of another thread may report the end
- * of the entry before that: then `state` still says that user code may run.
- */
-static bool is_started(struct ob_spaces *all, const struct ob_space_thread *thread)
-{
-	char *door = ob_space_page(all, thread->space->index, MAPPER_DOOR);
-	uint32_t done = __atomic_load_n(ob_space_word(door, DOOR_DONE), __ATOMIC_SEQ_CST);
-
-	return (int32_t)(done - thread->start) >= 0;
-}
-
-static uint32_t number_of(const struct ob_space_thread *thread)
-{
-	return (uint32_t)(thread - thread->space->threads);
-}
-
-bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread)
-{
-	/* The senders first: they count their signal before they are done. */
-	if (__atomic_load_n(&all->vcpus[number_of(thread)].senders, __ATOMIC_SEQ_CST))
-		return false;
-	return __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST) ==
-	       __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST);
-}
-
-void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread)
-{
-	const uint32_t vcpu = number_of(thread);
-	uint32_t signals = __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST);
-
-	if (ob_space_is_quiet(all, thread) ||
-	    __atomic_load_n(&all->vcpus[vcpu].senders, __ATOMIC_SEQ_CST) ||
-	    !ob_zygote_recall_signal(all, vcpu))
-		return;
-	ob_space_wake(ob_space_word(thread->door, DOOR_STATE));
-	__atomic_store_n(&thread->received, signals, __ATOMIC_SEQ_CST);
-}
-
-bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread)
-{
-	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
-	/* Before `is_entered`: a later entry is not this one's. */
-	const uint32_t entry = __atomic_load_n(&thread->entry, __ATOMIC_SEQ_CST);
-	uint32_t running = entry << 1 | 1;
-
-	if (__atomic_load_n(&thread->is_entered, __ATOMIC_SEQ_CST))
-		return false;
-	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
-		return true;
-	if (!ob_space_is_quiet(all, thread) || !is_started(all, thread))
-		return false;
-	__atomic_compare_exchange_n(state, &running, entry << 1, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 || !has_sleeper(state))
-		return false;
-	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
-	return true;
 }
 
 void ob_space_wake(uint32_t *word)
