@@ -56,7 +56,9 @@ class Semantics:
         if key not in self.outputs:
             if self.library:
                 variables["LATE_LIBRARY"] = self.library
-            done = subprocess.run([self.path], capture_output=True, cwd=self.directory,
+            # The tests may run in the background of a shell, which then ignores SIGQUIT.
+            command = ["env", "--default-signal", self.path]
+            done = subprocess.run(command, capture_output=True, cwd=self.directory,
                                   timeout=600, check=False, env={**os.environ, **variables})
             assert done.returncode == 0, done
             self.outputs[key] = done.stdout.decode()
