@@ -22,12 +22,13 @@ def run(work, *arguments, **variables):
 
 
 def test_rewritten_calls(work, inside):
-    run(work, "2", inside, "rewritten", *CASES)
+    run(work, "2", inside, "rewritten", *CASES, COMMAND_LINE="rewrite_calls=1")
 
 
 def test_rewritten_calls_on_one_vcpu(work, inside):
-    run(work, "1", inside, "rewritten", "handled", "copied", "debugged")
+    run(work, "1", inside, "rewritten", "handled", "copied", "debugged",
+        COMMAND_LINE="rewrite_calls=1")
 
 
 def test_calls_that_trap(work, inside):
-    run(work, "2", inside, "trapping", "registers", "restarted", COMMAND_LINE="rewrite_calls=0")
+    run(work, "2", inside, "trapping", "registers", "restarted")

@@ -57,7 +57,8 @@ void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread)
 	const uint32_t vcpu = number_of(thread);
 	uint32_t signals = __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST);
 
-	if (ob_space_is_quiet(all, thread) ||
+	/* Else an order is left alone: it may be for the thread that the vCPU runs now. */
+	if (signals == __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&all->vcpus[vcpu].senders, __ATOMIC_SEQ_CST) ||
 	    !ob_zygote_recall_signal(all, vcpu))
 		return;
