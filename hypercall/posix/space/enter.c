@@ -122,7 +122,7 @@ static void start_thread(struct ob_spaces *all, struct ob_space_thread *thread, 
 		__atomic_store_n(ob_space_word(thread->slot, SLOT_SLEEPS), 1, __ATOMIC_SEQ_CST);
 	thread->entry++;
 	__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
-	if (!ob_mapper_is_idle(thread->space)) {
+	if (!ob_mapper_is_idle(all, thread->space)) {
 		ob_mapper_start_thread(all, thread->space, vcpu, thread->entry << 1 | 1);
 		thread->start = thread->space->request;
 		return;

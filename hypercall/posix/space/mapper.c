@@ -163,9 +163,9 @@ void ob_mapper_await(struct ob_spaces *all, struct ob_space *space, uint32_t req
 		syscall(SYS_futex, word, FUTEX_WAIT, done, &time, NULL, 0);
 }
 
-bool ob_mapper_is_idle(const struct ob_space *space)
+bool ob_mapper_is_idle(struct ob_spaces *all, struct ob_space *space)
 {
-	return space->end == DOOR_LIST;
+	return space->end == DOOR_LIST && is_ready(all, space);
 }
 
 void ob_mapper_start_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu,

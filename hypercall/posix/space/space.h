@@ -272,8 +272,11 @@ bool ob_mapper_protect(struct ob_spaces *all, struct ob_space *space, uint64_t a
 bool ob_mapper_flush(struct ob_spaces *all, struct ob_space *space);
 /* Sleeps while the mapper carries out the request. May return early. */
 void ob_mapper_await(struct ob_spaces *all, struct ob_space *space, uint32_t request);
-/* Whether the list is empty. */
-bool ob_mapper_is_idle(const struct ob_space *space);
+/*
+ * Whether the list is empty, and the last request carried out: waits for that, since it may be the
+ * one with which another vCPU has started its thread. False, too: the stub is gone.
+ */
+bool ob_mapper_is_idle(struct ob_spaces *all, struct ob_space *space);
 /* Has the stub carry out the list soon, and then write the word `state` of a user thread. */
 void ob_mapper_start_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vcpu,
 			    uint32_t state);
