@@ -392,6 +392,48 @@ static void *read_on(void *unused)
 	return unused;
 }
 
+#define FAR 0x700000ull
+#define FAR_PAGES 200u
+
+static void *enter_on_another(void *space)
+{
+	struct ob_space_registers mine = { .ip = CODE };
+	struct ob_space_event last = { 0 };
+
+	ob_host_space_enter(mock_host, *(uint64_t *)space, 1, &mine, &last);
+	CHECK_EQUAL(last.kind, OB_SPACE_SYSCALL);
+	return NULL;
+}
+
+/* Many changes of mappings, the last of which shows this page at DATA. */
+static void show_last(uint64_t space, uint64_t page)
+{
+	for (uint64_t i = 0; i < FAR_PAGES; i++)
+		map(space, FAR + 2 * i * PAGE, DATA_PAGE + (i & 1) * PAGE, READ);
+	map(space, DATA, page, READ);
+}
+
+/* Another vCPU has had the changes begun: this one waits for their end, too. */
+static void test_changes_begun_elsewhere(void)
+{
+	/* mov DATA, %eax; syscall */
+	uint64_t space = new_space(BYTES("\x8b\x04\x25\x00\x00\x50\x00" SYSCALL));
+	uint32_t *request = &mock_host->spaces->spaces[space].request, before;
+	pthread_t thread;
+
+	for (uint32_t i = 0; i < 20; i++) {
+		*(uint32_t *)ram(DATA_PAGE + (i & 1) * PAGE) = i;
+		show_last(space, DATA_PAGE + (i & 1) * PAGE);
+		before = __atomic_load_n(request, __ATOMIC_ACQUIRE);
+		CHECK(!pthread_create(&thread, NULL, enter_on_another, &space));
+		while (i && __atomic_load_n(request, __ATOMIC_ACQUIRE) == before)
+			;
+		CHECK_EQUAL(enter_at_code(space), OB_SPACE_SYSCALL);
+		CHECK_EQUAL(registers.ax, i);
+		CHECK(!pthread_join(thread, NULL));
+	}
+}
+
 /* When unmap has returned, user code on another vCPU does not reach the page. */
 static void test_unmap_is_final(void)
 {
@@ -670,7 +712,8 @@ static void test_many_spaces(void)
 static const struct platform_test tests[] = {
 	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
 	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(protect),
-	TEST(bad_mappings), TEST(too_many_mappings), TEST(unmap_is_final), TEST(interrupt),
+	TEST(bad_mappings), TEST(too_many_mappings), TEST(changes_begun_elsewhere),
+	TEST(unmap_is_final), TEST(interrupt),
 	TEST(progress), TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes),
 	TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces), TEST(clock),
 	{ NULL, NULL },
