@@ -325,6 +325,13 @@ static void go_on(const struct ob_space_registers *before)
 	places[2 + (registers.ip == AT(jump_refused))]++;
 }
 
+/* A jump to the beginning in the place of the second call. */
+static void make_loop(void)
+{
+	memcpy(ram(CODE_PAGE) + (jump_back - jump_code), LOOP_BYTES, 1);
+	ram(CODE_PAGE)[jump_back - jump_code + 1] = (char)(jump_code - jump_back - 2);
+}
+
 /* The program goes on behind its call: the thread returns by a jump. The result is a new number. */
 static void test_interrupts(void)
 {
@@ -334,9 +341,7 @@ static void test_interrupts(void)
 
 	if (!space)
 		return;
-	/* jmp to the beginning in the place of the second call */
-	memcpy(ram(CODE_PAGE) + (jump_back - jump_code), LOOP_BYTES, 1);
-	ram(CODE_PAGE)[jump_back - jump_code + 1] = (char)(jump_code - jump_back - 2);
+	make_loop();
 	is_over = false;
 	registers = before;
 	enter(space);
@@ -371,8 +376,61 @@ static void test_interrupts(void)
 	CHECK(places[1] > 1000 && places[2] + places[3] > 20);
 }
 
+/* ---- interrupted before it begins ----------------------------------------- */
+
+#define ROUNDS 2000
+/* Interrupts at a time, and looks at registers: longer than a signal needs. */
+#define BURST 2000
+#define LOOKS 400
+
+static uint32_t bursts;
+
+static void *interrupt_entries(void *unused)
+{
+	for (uint32_t burst = 1; burst <= ROUNDS; burst++) {
+		while (__atomic_load_n(&bursts, __ATOMIC_ACQUIRE) < burst)
+			__asm__ volatile("pause");
+		for (int i = 0; i < BURST; i++)
+			ob_host_space_interrupt(mock_host, 0);
+	}
+	return unused;
+}
+
+/*
+ * An entry is given up since an interrupt is wanted, and another signal is on its way: it comes
+ * when the registers of the call before are read. The host clears a part of its frame first.
+ */
+static void test_given_up(void)
+{
+	uint64_t space = new_caller(), given_up = 0;
+	struct ob_space_registers before = pattern(3, 0x8d5);
+	pthread_t thread;
+
+	if (!space)
+		return;
+	make_loop();
+	CHECK(!pthread_create(&thread, NULL, interrupt_entries, NULL));
+	for (int round = 1; round <= ROUNDS; round++) {
+		fill_vector(round);
+		registers = before;
+		while (enter(space) != OB_SPACE_CALL)
+			go_on(&before);
+		go_on(&before);
+		ob_host_space_interrupt(mock_host, 0);
+		__atomic_store_n(&bursts, round, __ATOMIC_RELEASE);
+		given_up += enter(space) == OB_SPACE_INTERRUPTED && registers.ip == CODE;
+		for (int looks = 0; looks < LOOKS; looks++)
+			check_vector();
+	}
+	CHECK(!pthread_join(thread, NULL));
+	printf("%lu entries given up\n", given_up);
+	fflush(stdout);
+	CHECK(given_up > ROUNDS / 10);
+}
+
 static const struct platform_test tests[] = {
 	TEST(registers), TEST(refused), TEST(turns), TEST(steps), TEST(refusals), TEST(interrupts),
+	TEST(given_up),
 	{ NULL, NULL },
 };
 

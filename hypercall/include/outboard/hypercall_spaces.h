@@ -155,8 +155,9 @@ void ob_host_space_enter(struct ob_host *host, uint64_t space, uint32_t vcpu,
 /*
  * Moves the vector registers of user code, in the standard format of XSAVE: with `store` 1 those of
  * the last entry on that vCPU to `area`, with 0 those of `area` to the next entry. `size`: bytes of
- * `area`, which is aligned to 64. -EINVAL: `area` is too small, or has what XRSTOR refuses; the
- * registers stay as they are.
+ * `area`, which is aligned to 64. -EINVAL: `area` is too small, or has what XRSTOR refuses, or the
+ * space is gone; the registers stay as they are. Blocks while the last entry's thread of the host
+ * comes to rest.
  */
 int ob_host_space_vector(struct ob_host *host, uint32_t vcpu, void *area, uint64_t size,
 			 uint32_t store);

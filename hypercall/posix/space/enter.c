@@ -27,11 +27,19 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "space.h"
 
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 1000
+
+/* Turns of a wait in which the vCPU's thread only yields its processor, and the time of others. */
+#define YIELDS 20
+#define MOMENT_NSEC 50000
+
+/* The longest time between two signals to a thread that does not come to rest. */
+#define PAUSE_MOST (16 * LOOK_NSEC)
 
 /* Vain entries in a row after which one is let begin, and those that still lengthen the wait. */
 #define VAIN_MOST 4u
@@ -197,23 +205,36 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 	return true;
 }
 
+/* The thread needs a moment, and on an overloaded host also a processor. */
+static void pause_briefly(uint32_t turn)
+{
+	const struct timespec moment = { 0, MOMENT_NSEC };
+
+	if (turn < YIELDS)
+		sched_yield();
+	else
+		nanosleep(&moment, NULL);
+}
+
 /*
  * Waits until the thread stands still. One that does not is interrupted, and at last its stub is
- * killed. False: the stub is gone; or it does not even run, and the wait is `brief`.
+ * killed. Each signal wakes the thread, so they become rarer: on an overloaded host it would never
+ * sleep. False: the stub is gone; or it does not even run, and the wait is `brief`.
  */
 static bool settle(struct ob_spaces *all, struct ob_space_thread *thread, bool brief)
 {
 	const uint32_t vcpu = (uint32_t)(thread - thread->space->threads), wanted = 1;
-	uint64_t next = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
+	uint64_t pause = LOOK_NSEC, next = ob_host_clock_monotonic(NULL) + pause;
 	uint64_t own, before = ~0ull;
 	struct ob_space_budget budget = {};
 	bool lives = true, is_still;
+	uint32_t turns = 0;
 
 	*ob_space_word(thread->door, DOOR_SPINS) = 0;
 	while (!(is_still = ob_space_stands_still(all, thread)) && lives) {
 		lives = !__atomic_load_n(&thread->space->is_gone, __ATOMIC_SEQ_CST);
 		ob_space_quieten(all, thread);
-		sched_yield();
+		pause_briefly(turns++);
 		if (!lives || ob_host_clock_monotonic(NULL) < next)
 			continue;
 		lives = look(all, thread, vcpu, &wanted, &budget);
@@ -221,7 +242,8 @@ static bool settle(struct ob_spaces *all, struct ob_space_thread *thread, bool b
 		if (brief && own == before)
 			break;
 		before = own;
-		next = ob_host_clock_monotonic(NULL) + LOOK_NSEC;
+		pause = pause < PAUSE_MOST ? 2 * pause : PAUSE_MOST;
+		next = ob_host_clock_monotonic(NULL) + pause;
 	}
 	if (budget.end)
 		ob_zygote_signal_over(all, vcpu);
@@ -376,6 +398,23 @@ static int load_vector(struct ob_space_vcpu *vcpu, const void *area, uint64_t si
 	return 0;
 }
 
+/*
+ * Those of the last entry. An entry that was given up may have got a signal: until the host has
+ * written the frame, the registers are nowhere.
+ */
+static int store_vector(struct ob_spaces *all, struct ob_space_vcpu *vcpu, void *area,
+			uint64_t size)
+{
+	if (vcpu->has_vector) {
+		memcpy(area, vcpu->vector, size < VECTOR_MOST ? size : VECTOR_MOST);
+		return 0;
+	}
+	if (!vcpu->last || (!ob_space_is_quiet(all, vcpu->last) && !settle(all, vcpu->last, false)))
+		return -EINVAL;
+	ob_frame_store_vector(vcpu->last->slot, area, size);
+	return 0;
+}
+
 int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint64_t size,
 			 uint32_t store)
 {
@@ -386,15 +425,7 @@ int ob_host_space_vector(struct ob_host *host, uint32_t number, void *area, uint
 		return -EINVAL;
 	if (!store)
 		return load_vector(vcpu, area, size);
-	if (size < VECTOR_LEAST)
-		return -EINVAL;
-	if (vcpu->has_vector)
-		memcpy(area, vcpu->vector, size < VECTOR_MOST ? size : VECTOR_MOST);
-	else if (vcpu->last)
-		ob_frame_store_vector(vcpu->last->slot, area, size);
-	else
-		return -EINVAL;
-	return 0;
+	return size < VECTOR_LEAST ? -EINVAL : store_vector(all, vcpu, area, size);
 }
 
 void ob_host_space_interrupt(struct ob_host *host, uint32_t number)

@@ -84,7 +84,8 @@ struct ob_space_thread {
 	bool is_entered;	/* its vCPU runs it, or is about to; atomic */
 	bool is_still;		/* it is known to stand still, see still.c; atomic */
 	uint32_t signals;	/* sent to it, or about to be; atomic */
-	uint32_t received;	/* `signals` of which none can come any more; atomic */
+	uint32_t woken;		/* `signals` after which it was woken from its sleep; atomic */
+	uint32_t received;	/* `signals` after which it has stood still; atomic */
 	uint32_t vain;		/* entries in a row that an interrupt ended where they had begun */
 	bool has_called;	/* the last entry has ended with the call `call` by a jump */
 	struct ob_spinning spinning;	/* of the thread in the stub */
@@ -214,7 +215,8 @@ bool ob_space_await(struct ob_spaces *all, uint32_t *word, uint32_t value, uint3
  * or has reported the end of its entry. False: neither in LOOK_NSEC.
  */
 bool ob_space_begins(struct ob_space_thread *thread);
-void ob_space_wake(uint32_t *word);
+/* True: somebody has slept. */
+bool ob_space_wake(uint32_t *word);
 /*
  * still.c: whether the user thread of a vCPU stands still, and stays so until the next entry. A
  * thread that has reported the end of its entry may need a moment for this.

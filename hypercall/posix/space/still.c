@@ -10,8 +10,9 @@
  * A signal would also end the sleep, and user code may have set another stack for signals: then the
  * host writes there, and the handler goes on where that stack says. So a thread must be quiet: no
  * signal to it may come any more. Signals are counted before they are ordered. When nobody is at
- * it, the zygote has not begun a pass that finds the order, and the thread has been woken, it
- * sleeps again only after the last signal.
+ * it, the zygote has not begun a pass that finds the order, and the thread has then been woken from
+ * its sleep, it sleeps again only after the last signal. A thread that was on its way to its sleep
+ * may begin that with a signal: such a sleep counts for nothing.
  */
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -43,13 +44,18 @@ static uint32_t number_of(const struct ob_space_thread *thread)
 	return (uint32_t)(thread - thread->space->threads);
 }
 
-bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread)
+/* Whether all signals to the thread are among these. */
+static bool are_all(struct ob_spaces *all, const struct ob_space_thread *thread, uint32_t signals)
 {
 	/* The senders first: they count their signal before they are done. */
 	if (__atomic_load_n(&all->vcpus[number_of(thread)].senders, __ATOMIC_SEQ_CST))
 		return false;
-	return __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST) ==
-	       __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST) == signals;
+}
+
+bool ob_space_is_quiet(struct ob_spaces *all, struct ob_space_thread *thread)
+{
+	return are_all(all, thread, __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST));
 }
 
 void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread)
@@ -58,12 +64,12 @@ void ob_space_quieten(struct ob_spaces *all, struct ob_space_thread *thread)
 	uint32_t signals = __atomic_load_n(&thread->signals, __ATOMIC_SEQ_CST);
 
 	/* Else an order is left alone: it may be for the thread that the vCPU runs now. */
-	if (signals == __atomic_load_n(&thread->received, __ATOMIC_SEQ_CST) ||
+	if (signals == __atomic_load_n(&thread->woken, __ATOMIC_SEQ_CST) ||
 	    __atomic_load_n(&all->vcpus[vcpu].senders, __ATOMIC_SEQ_CST) ||
 	    !ob_zygote_recall_signal(all, vcpu))
 		return;
-	ob_space_wake(ob_space_word(thread->door, DOOR_STATE));
-	__atomic_store_n(&thread->received, signals, __ATOMIC_SEQ_CST);
+	if (ob_space_wake(ob_space_word(thread->door, DOOR_STATE)))
+		__atomic_store_n(&thread->woken, signals, __ATOMIC_SEQ_CST);
 }
 
 bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread)
@@ -71,18 +77,24 @@ bool ob_space_stands_still(struct ob_spaces *all, struct ob_space_thread *thread
 	uint32_t *state = ob_space_word(thread->door, DOOR_STATE);
 	/* Before `is_entered`: a later entry is not this one's. */
 	const uint32_t entry = __atomic_load_n(&thread->entry, __ATOMIC_SEQ_CST);
+	const uint32_t woken = __atomic_load_n(&thread->woken, __ATOMIC_SEQ_CST);
 	uint32_t running = entry << 1 | 1;
 
 	if (__atomic_load_n(&thread->is_entered, __ATOMIC_SEQ_CST))
 		return false;
-	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST))
-		return true;
-	if (!ob_space_is_quiet(all, thread) || !is_started(all, thread))
+	if (__atomic_load_n(&thread->is_still, __ATOMIC_SEQ_CST)) {
+		if (ob_space_is_quiet(all, thread))
+			return true;
+		/* An entry that was given up before it began has got a signal. */
+		__atomic_store_n(&thread->is_still, false, __ATOMIC_SEQ_CST);
+	}
+	if (!are_all(all, thread, woken) || !is_started(all, thread))
 		return false;
 	__atomic_compare_exchange_n(state, &running, entry << 1, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(state, __ATOMIC_SEQ_CST) & 1 || !has_sleeper(state))
 		return false;
+	__atomic_store_n(&thread->received, woken, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&thread->is_still, true, __ATOMIC_SEQ_CST);
 	return true;
 }

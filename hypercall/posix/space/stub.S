@@ -210,7 +210,7 @@ in_call:
 	shr	$1, %eax
 	jnc	ob_stub_wake
 	cmp	%eax, SLOT_DONE(%rbp)
-	je	ob_stub_wake
+	je	reported		/* perhaps before the platform was woken */
 	movl	$EVENT_NONE, SLOT_EVENT(%rbp)
 	jmp	report
 

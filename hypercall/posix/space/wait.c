@@ -140,7 +140,7 @@ bool ob_space_begins(struct ob_space_thread *thread)
 	return has_begun;
 }
 
-void ob_space_wake(uint32_t *word)
+bool ob_space_wake(uint32_t *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0) > 0;
 }
