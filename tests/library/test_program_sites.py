@@ -8,8 +8,8 @@ import pytest
 from library import test_capi as capi
 
 # Each passes on any Linux.
-CASES = ("registers", "handled", "restarted", "stepped", "segments", "bare", "moved", "crowded",
-         "copied", "debugged")
+CASES = ("registers", "handled", "restarted", "stepped", "segments", "bare", "moved", "unmapped",
+         "replaced", "crowded", "copied", "debugged")
 
 
 @pytest.fixture(name="inside")

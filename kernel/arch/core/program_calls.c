@@ -15,6 +15,7 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/task.h>
+#include <uapi/linux/shm.h>
 #include <linux/signal.h>
 #include <linux/syscalls.h>
 #include <asm/syscall.h>
@@ -88,23 +89,31 @@ static long ob_program_mmap(unsigned long address, unsigned long size, unsigned 
 			    unsigned long flags, unsigned long fd, unsigned long offset)
 {
 	if (flags & MAP_FIXED)
-		ob_sites_restore_range(address, size);
+		ob_sites_change(address, size, false);
 	return sys_mmap(address, size, protection, flags, fd, offset);
 }
 
 static long ob_program_munmap(unsigned long address, size_t size)
 {
-	ob_sites_restore_range(address, size);
+	ob_sites_change(address, size, false);
 	return sys_munmap(address, size);
 }
 
 static long ob_program_mremap(unsigned long address, unsigned long old_size, unsigned long size,
 			      unsigned long flags, unsigned long new_address)
 {
-	ob_sites_restore_range(address, max(old_size, size));
+	ob_sites_change(address, max(old_size, size), true);
 	if (flags & MREMAP_FIXED)
-		ob_sites_restore_range(new_address, size);
+		ob_sites_change(new_address, size, false);
 	return sys_mremap(address, old_size, size, flags, new_address);
+}
+
+static long ob_program_shmat(int id, char __user *address, int flags)
+{
+	/* The segment's size is not known yet. */
+	if (flags & SHM_REMAP)
+		ob_sites_change((unsigned long)address, ob_layout.space_end, false);
+	return sys_shmat(id, address, flags);
 }
 
 /* Another process reads or writes memory: it finds the program's own code. */
@@ -156,6 +165,7 @@ const ob_syscall_function ob_program_call_table[__NR_syscalls] = {
 	[__NR_reboot] = (ob_syscall_function)ob_program_reboot,
 	[__NR_sched_getaffinity] = (ob_syscall_function)ob_sys_sched_getaffinity,
 	[__NR_sched_setaffinity] = (ob_syscall_function)ob_sys_sched_setaffinity,
+	[__NR_shmat] = (ob_syscall_function)ob_program_shmat,
 	[__NR_time] = (ob_syscall_function)ob_sys_time,
 #ifdef CONFIG_MODULES
 	[__NR_delete_module] = (ob_syscall_function)ob_program_refused,

@@ -23,7 +23,9 @@
  * has an address of a trampoline.
  *
  * A rewritten page is the program's own copy of a private mapping, never the page cache. Code that
- * the program may write itself is left alone, and so are the programs of a debugger.
+ * the program may write itself is left alone, and so are the programs of a debugger. A program that
+ * moves code, or unmaps trampolines, makes its calls by traps from then on: another thread of it
+ * may be about to have a site rewritten.
  *
  *   bytes are seen by                            which are
  *   the program itself                           the jump (docs/caveats.md)
@@ -83,6 +85,7 @@ struct ob_sites {
 	struct ob_sites *next;
 	unsigned long start;		/* its address in the program */
 	struct page *page;
+	bool is_gone;			/* the program has unmapped it; what is there is not ours */
 	bool are_rewritten;		/* some of them, perhaps */
 	unsigned int count;
 	struct ob_site sites[OB_TRAMPOLINES];
@@ -123,6 +126,7 @@ struct ob_site_list {
 	struct hlist_node node;
 	struct mm_struct *mm;
 	struct ob_sites *first;
+	bool is_over;			/* no more calls are rewritten */
 	struct rcu_head rcu;
 };
 
@@ -181,7 +185,7 @@ static struct ob_sites *ob_sites_at(struct mm_struct *mm, unsigned long address)
 	struct ob_sites *sites;
 
 	ob_for_each_page(sites, mm)
-		if (address - sites->start < PAGE_SIZE)
+		if (address - sites->start < PAGE_SIZE && !READ_ONCE(sites->is_gone))
 			return sites;
 	return NULL;
 }
@@ -211,15 +215,17 @@ static struct ob_sites *ob_sites_alloc(void)
 /* By fork(). Both are locked. 0, or -ENOMEM. */
 int ob_sites_copy(struct mm_struct *old, struct mm_struct *mm)
 {
-	struct ob_sites **place, *sites = ob_sites_first(old);
-	struct ob_site_list *list = sites ? ob_site_list_make(mm) : NULL;
+	struct ob_site_list *from = ob_site_list_of(old), *list;
+	struct ob_sites **place, *sites;
 
-	if (!sites)
+	if (!from)
 		return 0;
+	list = ob_site_list_make(mm);
 	if (!list)
 		return -ENOMEM;
+	list->is_over = from->is_over;
 	place = &list->first;
-	for (; sites; sites = sites->next) {
+	for (sites = from->first; sites; sites = sites->next) {
 		struct ob_sites *copy = ob_sites_alloc();
 		struct page *page;
 
@@ -347,20 +353,59 @@ void ob_sites_restore(struct mm_struct *mm)
 	mmap_write_unlock(mm);
 }
 
-/* The calling program is about to change its mappings there. */
-void ob_sites_restore_range(unsigned long start, unsigned long size)
+/* Whether a change of mappings there meets a site, or a trampoline. */
+static void ob_sites_meet(struct mm_struct *mm, unsigned long start, unsigned long size,
+			  bool *site, bool *trampoline)
 {
 	struct ob_sites *sites;
 	unsigned int i;
-	bool meets = false;
 
-	ob_for_each_page(sites, current->mm) {
-		meets |= start < sites->start + PAGE_SIZE && sites->start - start < size;
+	*site = *trampoline = false;
+	ob_for_each_page(sites, mm) {
+		if (!READ_ONCE(sites->is_gone))
+			*trampoline |= start < sites->start + PAGE_SIZE &&
+				sites->start - start < size;
 		for (i = 0; i < smp_load_acquire(&sites->count); i++)
-			meets |= sites->sites[i].address - start < size;
+			*site |= sites->sites[i].address - start < size;
 	}
-	if (meets)
-		ob_sites_restore(current->mm);
+}
+
+static bool ob_code_is_at(struct mm_struct *mm, unsigned long address)
+{
+	bool is_code;
+
+	mmap_read_lock(mm);
+	is_code = ob_is_code(vma_lookup(mm, address));
+	mmap_read_unlock(mm);
+	return is_code;
+}
+
+/* No call of the program is rewritten from now on. Without memory for this, it has no site. */
+static void ob_sites_stop(struct mm_struct *mm)
+{
+	struct ob_site_list *list;
+
+	mmap_write_lock(mm);
+	list = ob_site_list_make(mm);
+	if (list)
+		list->is_over = true;
+	ob_sites_restore_locked(mm);
+	mmap_write_unlock(mm);
+}
+
+/* The calling program is about to change its mappings there. `moves`: to another address. */
+void ob_sites_change(unsigned long start, unsigned long size, bool moves)
+{
+	struct mm_struct *mm = current->mm;
+	bool site, trampoline;
+
+	if (!ob_sites_are_possible())
+		return;
+	ob_sites_meet(mm, start, size, &site, &trampoline);
+	if (trampoline || (moves && ob_code_is_at(mm, start)))
+		ob_sites_stop(mm);
+	else if (site)
+		ob_sites_restore(mm);
 }
 
 /* Whether an access to `page` meets a site that is rewritten there. */
@@ -433,19 +478,21 @@ static int ob_calls_mremap(const struct vm_special_mapping *mapping, struct vm_a
 	return -EINVAL;
 }
 
+/* By all that unmaps, with the mm locked for writing. */
+static void ob_calls_close(const struct vm_special_mapping *mapping, struct vm_area_struct *vma)
+{
+	struct ob_sites *sites = ob_sites_at(vma->vm_mm, vma->vm_start);
+
+	if (sites)
+		WRITE_ONCE(sites->is_gone, true);
+}
+
 static const struct vm_special_mapping ob_calls_mapping = {
 	.name = "[calls]",
 	.fault = ob_calls_fault,
 	.mremap = ob_calls_mremap,
+	.close = ob_calls_close,
 };
-
-/* Whether the page is still there: the program may have unmapped it. */
-static bool ob_sites_are_mapped(struct mm_struct *mm, const struct ob_sites *sites)
-{
-	struct vm_area_struct *vma = vma_lookup(mm, sites->start);
-
-	return vma && vma_is_special_mapping(vma, &ob_calls_mapping);
-}
 
 /*
  * The next free page where no mapping of the program would come: its addresses do not depend on
@@ -508,8 +555,7 @@ static struct ob_sites *ob_sites_with_room(struct mm_struct *mm, const struct vm
 	struct ob_sites *sites;
 
 	ob_for_each_page(sites, mm)
-		if (sites->count < OB_TRAMPOLINES && ob_reaches(sites->start, site) &&
-		    ob_sites_are_mapped(mm, sites))
+		if (sites->count < OB_TRAMPOLINES && ob_reaches(sites->start, site))
 			return sites;
 	sites = ob_sites_add(mm, code);
 	return sites && ob_reaches(sites->start, site) ? sites : NULL;
@@ -578,13 +624,14 @@ static bool ob_is_debugged(const struct mm_struct *mm)
 static void ob_site_rewrite_locked(struct mm_struct *mm, unsigned long address, const u8 *own)
 {
 	const struct vm_area_struct *code = vma_lookup(mm, address);
+	const struct ob_site_list *list = ob_site_list_of(mm);
 	const struct ob_site *site;
 	struct ob_sites *sites;
 
-	if (!ob_is_code(code) || ob_is_debugged(mm))
+	if (!ob_is_code(code) || ob_is_debugged(mm) || (list && list->is_over))
 		return;
 	site = ob_site_find(mm, address, &sites);
-	if (site && (memcmp(site->own, own, OB_SITE_JUMP) || !ob_sites_are_mapped(mm, sites)))
+	if (site && memcmp(site->own, own, OB_SITE_JUMP))
 		return;
 	if (!site) {
 		sites = ob_sites_with_room(mm, code, address);

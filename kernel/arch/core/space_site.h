@@ -19,7 +19,7 @@ bool ob_sites_are_possible(void);
 void ob_site_rewrite(unsigned long site, const u8 *own);
 void ob_sites_leave(struct pt_regs *regs, struct ob_space_event *event);
 void ob_sites_restore(struct mm_struct *mm);
-void ob_sites_restore_range(unsigned long start, unsigned long size);
+void ob_sites_change(unsigned long start, unsigned long size, bool moves);
 
 /* space_site_proof.c */
 void ob_site_trapped(const struct pt_regs *regs);
