@@ -142,7 +142,7 @@ def test_signals_reach_a_further_program(image):
     assert running.stdout.readline() == b"ready\n"
     running.send_signal(signal.SIGTERM)
     assert running.stdout.readline() == b"asked\n"
-    assert running.wait(60) in (9, 143)
+    assert running.wait(60) == 9
     # A command that is killed takes its program with it: the terminal hangs up, as it were.
     running = subprocess.Popen(program.command("exec", name, "--", "sh", "-c",
                                                "echo ready; exec sleep 4321"),

@@ -90,9 +90,13 @@ fn run() -> u8 {
     let result = arguments.command.run_alone(options, &access, &mut output);
     let result = output.end(result);
     let failed = may_be_of_the_host(&result);
+    let is_of_a_program = result.is_ok() && arguments.command.passes_signals_on();
     let code = end(result);
     for note in missing.iter().filter(|_| failed) {
         warn(format!("note: {note}"));
+    }
+    if is_of_a_program {
+        return code;
     }
     exit_code(code)
 }

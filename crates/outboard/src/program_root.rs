@@ -313,8 +313,10 @@ fn bind_file(
     path: &CStr,
 ) -> io::Result<()> {
     let here = Fd::working_directory(system);
-    if let Some(end) = path.to_bytes().iter().rposition(|&byte| byte == b'/') {
-        make_directories(system, &CString::new(&path.to_bytes()[..end])?)?;
+    match path.to_bytes().iter().rposition(|&byte| byte == b'/') {
+        // A file of the root directory itself.
+        None | Some(0) => {}
+        Some(end) => make_directories(system, &CString::new(&path.to_bytes()[..end])?)?,
     }
     here.open_at(path, libc::O_CREAT | libc::O_RDONLY, 0o644)?;
     bind_from_aside(system, name, path, |aside| {
@@ -349,6 +351,8 @@ fn no_overlay(error: io::Error) -> io::Error {
 }
 
 fn named(error: io::Error, path: &CStr) -> io::Error {
-    let text = format!("/{} of the programs' root: {error}", path.to_string_lossy());
+    let path = path.to_string_lossy();
+    let path = path.trim_start_matches('/');
+    let text = format!("/{path} of the programs' root: {error}");
     explained(error, text)
 }

@@ -576,6 +576,15 @@ impl Command {
         matches!(self, Command::Run(run) if run.options.in_background)
     }
 
+    /// Whether it passes signals on to a program, whose end decides about the exit code.
+    pub fn passes_signals_on(&self) -> bool {
+        match self {
+            Command::Run(run) => !run.options.is_starter(),
+            Command::Exec(_) => true,
+            _ => false,
+        }
+    }
+
     /// The exit code of its failures.
     pub fn failure_code(&self) -> u8 {
         match self {
