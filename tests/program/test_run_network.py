@@ -60,12 +60,26 @@ def test_the_image_keeps_its_hosts(work):
     assert script(image, "cat /etc/hosts").out == "127.0.0.1 localhost own\n"
 
 
-def test_hosts_are_shown_and_not_written(work):
+def test_shown_files_leave_nothing_behind(work):
+    """Places for mounts go with the run, unless a program has put something there."""
     image = make_image(work)
-    done = program.run("run", "--rw", image, "--", "sh", "-c", "cat /etc/hosts")
-    assert f"127.0.1.1 {NAME} box\n" in done.out, done
-    assert program.good("stat", f"{image}:/etc/hosts").out.count("127.0.1.1") == 0
-    assert program.good("cat", f"{image}:/etc/hosts").out == ""
+    shown = os.path.join(work, "shown")
+    os.mkdir(shown)
+    file = os.path.join(shown, "file")
+    with open(file, "w", encoding="ascii") as stream:
+        stream.write("of the host\n")
+    text = ("cat /etc/hosts /etc/resolv.conf /place/file /a/b/file; echo kept > /a/kept; "
+            "mkdir /place/made; ls -d /own")
+    done = program.run("run", "--rw", "--bind", f"{shown}:/place", "--bind", f"{shown}:/own",
+                       "--bind", f"{file}:/a/b/file", image, "--", "sh", "-c", text)
+    assert f"127.0.1.1 {NAME} box\n" in done.out and "nameserver 10.0.2.3\n" in done.out, done
+    assert done.out.count("of the host\n") == 2 and done.code == 0, done
+    found = program.good("find", f"{image}:/", "-path", "/etc*", "-o", "-path", "/a*", "-o",
+                         "-name", "place", "-o", "-name", "own").out.split()
+    left = [line.removeprefix(f"{image}:") for line in found]
+    assert sorted(left) == ["/a", "/a/kept", "/etc", "/etc/hostname"], left
+    assert sorted(os.listdir(shown)) == ["file", "made"]
+    host.run("e2fsck", "-fn", image)
 
 
 def test_no_network(image):

@@ -9,16 +9,21 @@
 //! | wherever they are bound | directories of the host ([`ProgramRoot::bind`]) |
 //! | files such as /etc/resolv.conf | memory ([`ProgramRoot::show_text`]) |
 //!
+//! Directories of this table that the volume lacks are made, and stay. Other places for mounts are
+//! removed with the root (`mount_points`).
+//!
 //! All of it is mounted in a namespace of its own, whose root it is: programs mount, unshare and
 //! pivot as on any system. The namespace goes, with all mounts, when nobody has it any more: this
 //! root, and the programs.
 
+mod mount_points;
 mod text_file;
 
 use crate::host_directory;
 use crate::kernel_files::make_directory;
 use crate::program_leftovers;
 use crate::{File, HostDirectory, Mount, Tree};
+use mount_points::MountPoints;
 use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CStr, CString};
 use std::io;
@@ -75,6 +80,8 @@ pub struct ProgramRoot {
     system: System,
     /// Of the layers and of memory, in the order of their mounts.
     mounted: Vec<CString>,
+    /// What was made in the volume for mounts.
+    made: MountPoints,
     place: Option<Place>,
 }
 
@@ -92,6 +99,7 @@ impl Mount {
         let mut root = ProgramRoot {
             system: self.kernel().system().clone(),
             mounted: Vec::new(),
+            made: MountPoints::default(),
             place: None,
         };
         let directory = if self.is_read_only() {
@@ -173,12 +181,29 @@ impl ProgramRoot {
     }
 
     /// Mounts a directory of the host at a path of the root, whose directories are made if they are
-    /// not there. A regular file is mounted at a file.
+    /// not there, and go with the root. A regular file is mounted at a file.
     pub fn bind(&self, directory: &HostDirectory, path: &Path) -> io::Result<()> {
-        let path = CString::new(path.as_os_str().as_bytes())?;
+        let shown = CString::new(path.as_os_str().as_bytes())?;
         by_a_thread(|| {
             self.enter()?;
-            bind_here(&self.system, directory, &path).map_err(|error| named(error, &path))
+            self.bind_here(directory, path)
+                .map_err(|error| named(error, &shown))
+        })
+    }
+
+    fn bind_here(&self, directory: &HostDirectory, path: &Path) -> io::Result<()> {
+        let system = &self.system;
+        let target = CString::new(path.as_os_str().as_bytes())?;
+        let Some(name) = directory.file_name() else {
+            self.made.make_directories(system, path)?;
+            return mount_host(system, directory, &target);
+        };
+        if let Some(above) = path.parent() {
+            self.made.make_directories(system, above)?;
+        }
+        self.made.make_file(system, &target)?;
+        bind_from_aside(system, name, &target, |aside| {
+            mount_host(system, directory, aside)
         })
     }
 }
@@ -195,13 +220,13 @@ impl Drop for ProgramRoot {
         // A root that could not be made has had no programs.
         if self.place.is_some() {
             let _ = by_a_thread(|| {
-                let swaps = Fd::working_directory(&self.system).open_at(
-                    c"/proc/swaps",
-                    libc::O_RDONLY,
-                    0,
-                )?;
+                let here = Fd::working_directory(&self.system);
+                let swaps = here.open_at(c"/proc/swaps", libc::O_RDONLY, 0);
                 self.enter()?;
-                program_leftovers::end_swap(&self.system, &swaps)
+                // This kernel may have no swap.
+                let _ = swaps.and_then(|swaps| program_leftovers::end_swap(&self.system, &swaps));
+                self.made.remove(&self.system);
+                Ok(())
             });
             self.place = None;
             let _ = program_leftovers::detach_loops(&self.system);
@@ -272,30 +297,6 @@ fn make_device(here: &Fd, path: &CStr, mode: u32, device: (u32, u32)) -> io::Res
         .map_err(|error| named(error, path))
 }
 
-/// Makes a directory and those above it, unless they are there.
-fn make_directories(system: &System, path: &CStr) -> io::Result<()> {
-    let here = Fd::working_directory(system);
-    let bytes = path.to_bytes();
-    let ends = (1..bytes.len()).filter(|&end| bytes[end] == b'/');
-    for end in ends.chain([bytes.len()]) {
-        match here.make_directory_at(&CString::new(&bytes[..end])?, 0o755) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-fn bind_here(system: &System, directory: &HostDirectory, path: &CStr) -> io::Result<()> {
-    match directory.file_name() {
-        Some(name) => bind_file(system, directory, name, path),
-        None => {
-            make_directories(system, path)?;
-            mount_host(system, directory, path)
-        }
-    }
-}
-
 fn mount_host(system: &System, directory: &HostDirectory, path: &CStr) -> io::Result<()> {
     let flags = if directory.is_read_only() {
         libc::MS_RDONLY
@@ -304,24 +305,6 @@ fn mount_host(system: &System, directory: &HostDirectory, path: &CStr) -> io::Re
     };
     let kind = CString::new(host_directory::KIND)?;
     system.mount(directory.tag(), path, &kind, flags, c"")
-}
-
-fn bind_file(
-    system: &System,
-    directory: &HostDirectory,
-    name: &CStr,
-    path: &CStr,
-) -> io::Result<()> {
-    let here = Fd::working_directory(system);
-    match path.to_bytes().iter().rposition(|&byte| byte == b'/') {
-        // A file of the root directory itself.
-        None | Some(0) => {}
-        Some(end) => make_directories(system, &CString::new(&path.to_bytes()[..end])?)?,
-    }
-    here.open_at(path, libc::O_CREAT | libc::O_RDONLY, 0o644)?;
-    bind_from_aside(system, name, path, |aside| {
-        mount_host(system, directory, aside)
-    })
 }
 
 /// Binds a file over the one at a path. `mount` mounts the directory that has it aside, for a

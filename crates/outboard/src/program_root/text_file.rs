@@ -2,9 +2,9 @@
 //! Small text files that programs find in the place of the volume's: mounted over these, from
 //! memory.
 
-use super::{bind_from_aside, by_a_thread, make_directories, named, ProgramRoot};
-use outboard_sys::{libc, Fd, System};
-use std::ffi::{CStr, CString};
+use super::{bind_from_aside, by_a_thread, named, ProgramRoot};
+use outboard_sys::{libc, Fd};
+use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -14,60 +14,60 @@ const IN_MEMORY: [&[u8]; 2] = [b"/run/", b"/var/run/"];
 
 impl ProgramRoot {
     /// Shows programs a file of this text at an absolute path, until the root goes. The volume's
-    /// own file there does not change. If there is none, an empty one is made, on the way of a
-    /// symbolic link only in /run. Returns whether the file is shown: not over a directory, a
-    /// device or a link to nowhere else.
+    /// own file there does not change. If there is none, an empty one is made, which goes with the
+    /// root, on the way of a symbolic link only in /run. Returns whether the file is shown: not
+    /// over a directory, a device or a link to nowhere else.
     pub fn show_text(&self, path: &Path, text: &[u8]) -> io::Result<bool> {
-        let path = CString::new(path.as_os_str().as_bytes())?;
+        let shown = CString::new(path.as_os_str().as_bytes())?;
         by_a_thread(|| {
-            self.system.set_thread_apart()?;
-            self.system.enter_mounts(self.mounts())?;
-            show_here(&self.system, &path, text).map_err(|error| named(error, &path))
+            self.enter()?;
+            self.show_here(&shown, text)
+                .map_err(|error| named(error, &shown))
         })
     }
-}
 
-fn show_here(system: &System, path: &CStr, text: &[u8]) -> io::Result<bool> {
-    if !prepare_place(system, path)? {
-        return Ok(false);
-    }
-    let name = c"text";
-    bind_from_aside(system, name, path, |aside| {
-        system.mount(c"tmpfs", aside, c"tmpfs", 0, c"mode=0755")?;
-        let directory = super::open_directory(system, aside)?;
-        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
-        let file = directory.open_at(name, flags, 0o644)?;
-        file.set_mode(0o644)?;
-        file.write_all(text)
-    })?;
-    Ok(true)
-}
-
-/// Whether a regular file is at the path, after one was made if there was none.
-fn prepare_place(system: &System, path: &CStr) -> io::Result<bool> {
-    let here = Fd::working_directory(system);
-    match here.stat_at(path, 0) {
-        Ok(found) => return Ok(found.st_mode & libc::S_IFMT == libc::S_IFREG),
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Ok(false),
-        Err(_) => {}
-    }
-    if let Ok(target) = here.read_link_at(path) {
-        let target = absolute(path, &target);
-        if !IN_MEMORY.iter().any(|begin| target.starts_with(begin)) {
+    fn show_here(&self, path: &CStr, text: &[u8]) -> io::Result<bool> {
+        if !self.prepare_place(path)? {
             return Ok(false);
         }
-        make_parents(system, &target)?;
-    } else {
-        make_parents(system, path.to_bytes())?;
+        let system = &self.system;
+        let name = c"text";
+        bind_from_aside(system, name, path, |aside| {
+            system.mount(c"tmpfs", aside, c"tmpfs", 0, c"mode=0755")?;
+            let directory = super::open_directory(system, aside)?;
+            let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+            let file = directory.open_at(name, flags, 0o644)?;
+            file.set_mode(0o644)?;
+            file.write_all(text)
+        })?;
+        Ok(true)
     }
-    let flags = libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK;
-    here.open_at(path, flags, 0o644).map(|_| true)
-}
 
-fn make_parents(system: &System, path: &[u8]) -> io::Result<()> {
-    match path.iter().rposition(|&byte| byte == b'/') {
-        Some(end @ 1..) => make_directories(system, &CString::new(&path[..end])?),
-        _ => Ok(()),
+    /// Whether a regular file is at the path, after one was made if there was none.
+    fn prepare_place(&self, path: &CStr) -> io::Result<bool> {
+        let here = Fd::working_directory(&self.system);
+        match here.stat_at(path, 0) {
+            Ok(found) => return Ok(found.st_mode & libc::S_IFMT == libc::S_IFREG),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Ok(false),
+            Err(_) => {}
+        }
+        if let Ok(target) = here.read_link_at(path) {
+            let target = absolute(path, &target);
+            if !IN_MEMORY.iter().any(|begin| target.starts_with(begin)) {
+                return Ok(false);
+            }
+            self.make_parents(&target)?;
+        } else {
+            self.make_parents(path.to_bytes())?;
+        }
+        self.made.make_file(&self.system, path).map(|()| true)
+    }
+
+    fn make_parents(&self, path: &[u8]) -> io::Result<()> {
+        match Path::new(OsStr::from_bytes(path)).parent() {
+            Some(above) => self.made.make_directories(&self.system, above),
+            None => Ok(()),
+        }
     }
 }
 
