@@ -22,13 +22,12 @@ def run(work, *arguments, **variables):
 
 
 def test_rewritten_calls(work, inside):
-    run(work, "2", inside, "rewritten", *CASES, COMMAND_LINE="rewrite_calls=1")
+    run(work, "2", inside, "rewritten", *CASES)
 
 
 def test_rewritten_calls_on_one_vcpu(work, inside):
-    run(work, "1", inside, "rewritten", "handled", "copied", "debugged",
-        COMMAND_LINE="rewrite_calls=1")
+    run(work, "1", inside, "rewritten", "handled", "copied", "debugged")
 
 
 def test_calls_that_trap(work, inside):
-    run(work, "2", inside, "trapping", "registers", "restarted")
+    run(work, "2", inside, "trapping", "registers", "restarted", COMMAND_LINE="rewrite_calls=0")

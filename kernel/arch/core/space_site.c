@@ -94,8 +94,8 @@ struct ob_sites {
 /* The address of the platform's code; 0: no call is rewritten. */
 static unsigned long ob_calls_entry;
 
-/* "rewrite_calls=1" on the command line. Else no call is rewritten. */
-static bool ob_calls_are_rewritten;
+/* "rewrite_calls=0" on the command line: no call is rewritten. */
+static bool ob_calls_are_rewritten = true;
 
 static int __init ob_rewrite_set(char *value)
 {
