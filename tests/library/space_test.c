@@ -498,6 +498,22 @@ static void run_late(void)
 	kill(stub_of(late), SIGCONT);
 }
 
+/* The thread that runs user code may need a moment to stop. */
+static void stop_stub(pid_t pid, uint32_t thread)
+{
+	char name[64], line[256], state = 0;
+	FILE *file;
+
+	CHECK(!kill(pid, SIGSTOP));
+	snprintf(name, sizeof(name), "/proc/%d/task/%u/stat", pid, thread);
+	while (state != 'T') {
+		file = fopen(name, "r");
+		CHECK(file && fgets(line, sizeof(line), file));
+		fclose(file);
+		state = strrchr(line, ')')[2];
+	}
+}
+
 /* A program goes on although an interrupt comes before each of its entries, or early in each. */
 static void test_progress(void)
 {
@@ -516,7 +532,7 @@ static void test_progress(void)
 	registers = (struct ob_space_registers){ .ip = CODE };
 	repeat(run_late);
 	for (entries = 0; entries < 50; entries++) {
-		kill(stub_of(late), SIGSTOP);
+		stop_stub(stub_of(late), mock_host->spaces->spaces[late].threads[0].tid);
 		__atomic_store_n(&is_ready, true, __ATOMIC_RELEASE);
 		if (enter(late) != OB_SPACE_INTERRUPTED)
 			break;

@@ -25,7 +25,6 @@
  * (invariant V18, still.c). Else it is interrupted, and if that does not help, its stub is killed.
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -34,8 +33,8 @@
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
 #define STUB_SPINS 1000
 
-/* Turns of a wait in which the vCPU's thread only yields its processor, and the time of others. */
-#define YIELDS 20
+/* Turns of a wait, each a call of the host, before the vCPU's thread sleeps between them. */
+#define TURNS_AWAKE 50
 #define MOMENT_NSEC 50000
 
 /* The longest time between two signals to a thread that does not come to rest. */
@@ -205,14 +204,12 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 	return true;
 }
 
-/* The thread needs a moment, and on an overloaded host also a processor. */
-static void pause_briefly(uint32_t turn)
+/* The thread needs a moment, and perhaps this processor. */
+static void pause_briefly(const struct ob_spaces *all, uint32_t turn)
 {
 	const struct timespec moment = { 0, MOMENT_NSEC };
 
-	if (turn < YIELDS)
-		sched_yield();
-	else
+	if (!all->can_spin || turn >= TURNS_AWAKE)
 		nanosleep(&moment, NULL);
 }
 
@@ -234,7 +231,7 @@ static bool settle(struct ob_spaces *all, struct ob_space_thread *thread, bool b
 	while (!(is_still = ob_space_stands_still(all, thread)) && lives) {
 		lives = !__atomic_load_n(&thread->space->is_gone, __ATOMIC_SEQ_CST);
 		ob_space_quieten(all, thread);
-		pause_briefly(turns++);
+		pause_briefly(all, turns++);
 		if (!lives || ob_host_clock_monotonic(NULL) < next)
 			continue;
 		lives = look(all, thread, vcpu, &wanted, &budget);

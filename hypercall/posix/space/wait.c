@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,15 +19,25 @@
 #define PATIENCE_NSEC 30000000000ull
 #define RELUCTANCE_MOST 255u
 
+/* Values of a lock. */
+enum { FREE, HELD, HELD_AND_WANTED };
+
+/* Waiters sleep: the holder waits for a stub, which may need their processor. */
 void ob_space_lock(uint32_t *lock)
 {
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
+	uint32_t before = FREE;
+
+	if (__atomic_compare_exchange_n(lock, &before, HELD, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(lock, HELD_AND_WANTED, __ATOMIC_ACQUIRE) != FREE)
+		syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, HELD_AND_WANTED, NULL, NULL, 0);
 }
 
 void ob_space_unlock(uint32_t *lock)
 {
-	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+	if (__atomic_exchange_n(lock, FREE, __ATOMIC_RELEASE) == HELD_AND_WANTED)
+		syscall(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 bool ob_spinning_is_useful(struct ob_spinning *spinning)
