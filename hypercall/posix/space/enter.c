@@ -26,8 +26,8 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
+#include "../raw.h"
 #include "space.h"
 
 /* Iterations of the stub, which cannot read a clock: about as long as wait.c spins. */
@@ -207,10 +207,10 @@ static bool await_end(struct ob_spaces *all, struct ob_space_thread *thread, uin
 /* The thread needs a moment, and perhaps this processor. */
 static void pause_briefly(const struct ob_spaces *all, uint32_t turn)
 {
-	const struct timespec moment = { 0, MOMENT_NSEC };
+	struct timespec moment = { 0, MOMENT_NSEC };
 
 	if (!all->can_spin || turn >= TURNS_AWAKE)
-		nanosleep(&moment, NULL);
+		raw_ppoll(NULL, 0, &moment);
 }
 
 /*
