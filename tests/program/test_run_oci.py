@@ -3,11 +3,13 @@
 are made by umoci and skopeo, and compared with what umoci unpacks; hostile ones by hand.
 """
 
+import contextlib
 import gzip
 import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -452,6 +454,54 @@ def test_sizes_have_limits(layout):
     member.size = 1 << 45
     claims = member.tobuf(tarfile.GNU_FORMAT)
     bad(layout.index(layout.image(claims)), "more than 32")
+
+
+@pytest.mark.needs_root
+def test_there_is_no_room_for_layers(layout, monkeypatch):
+    """The command says so before it begins."""
+    layer = archive(("noise", "file", {"data": os.urandom(4 << 20)}))
+    name = layout.index(layout.image(layer))
+    with host.mounted("mount", "-t", "tmpfs", "-o", "size=1M", "none") as small:
+        monkeypatch.setenv("XDG_CACHE_HOME", small)
+        bad(name, "set XDG_CACHE_HOME")
+
+
+def filters_of(process):
+    """The number of a process's filters of system calls."""
+    with open(f"/proc/{process}/status", encoding="ascii") as stream:
+        return re.search(r"^Seccomp_filters:\s(\d+)$", stream.read(), re.MULTILINE)[1]
+
+
+def filters(process):
+    """The same of its children."""
+    found = set()
+    # A child may have ended.
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as stream:
+            found = {filters_of(child) for child in stream.read().split()}
+    return found
+
+
+def whole():
+    return [name for name in cached() if name.endswith(".erofs")]
+
+
+def test_the_process_that_unpacks_is_sandboxed(layout, root, monkeypatch, tmp_path):
+    own = filters_of("self")
+    layer = archive(("noise", "file", {"data": os.urandom(16 << 20)}))
+    name = layout.index(layout.image(root, layer))
+    for options in ((), ("--no-sandbox",)):
+        cache = tmp_path / f"cache{len(options)}"
+        cache.mkdir()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        found = set()
+        command = program.command("run", *options, name, "--", "true")
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+            # The NAT and the programs have processes later.
+            while running.poll() is None and not whole():
+                found |= filters(running.pid)
+        assert running.returncode == 0
+        assert found and (found != {own}) == (not options), (options, found)
 
 
 def test_an_image_without_a_program(layout, root):

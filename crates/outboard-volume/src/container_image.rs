@@ -3,7 +3,7 @@
 //! session has them: somebody has made one file system of their layers before.
 
 use outboard_error::format::escaped;
-use outboard_error::{Error, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -46,10 +46,15 @@ pub fn check_disk_image(name: &Path) -> Result<()> {
         return Ok(());
     }
     let shown = escaped(name.as_os_str().as_bytes());
-    Err(Error::Usage(format!(
-        "{shown}: the image of a container can only be read by commands, and programs run in it: \
-         for other work make a disk image of its files"
-    )))
+    let copy = Hint::CopyToNew {
+        name: shown.clone(),
+    };
+    Err(Error::hinted(ErrorKind::Unsupported, copy, |copy| {
+        format!(
+            "{shown}: the image of a container can only be read by commands, and programs run in \
+             it: for other work make a disk image of its files{copy}"
+        )
+    }))
 }
 
 /// How the image says that its program is run.

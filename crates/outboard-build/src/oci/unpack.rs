@@ -6,7 +6,9 @@ use super::digest::BlobDigest;
 use super::found::{damaged, FoundImage, Layer};
 use super::layered_tree::LayeredTree;
 use crate::erofs::{self, BlockFile};
-use outboard_error::{front, warn, Error, Failure, Result};
+use outboard::Fd;
+use outboard_error::format::size as size_text;
+use outboard_error::{front, warn, Error, ErrorKind, Failure, Result};
 use outboard_sandbox::interrupt::Interrupt;
 use outboard_sandbox::{HostAccess, Sandbox};
 use outboard_transfer::tar::input::ArchiveInput;
@@ -16,6 +18,7 @@ use outboard_worker::WorkerProcess;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +30,7 @@ const PRIVATE: u32 = 0o077;
 
 /// Unpacks an image into an empty file. `confined`: in the sandbox.
 pub(super) fn unpack(image: &FoundImage, file: &File, confined: bool) -> Result<()> {
+    check_space(image, file)?;
     let options = Interrupt::of_copy(PRIVATE);
     let copy = WorkerProcess::<(), (), ()>::copy(options, |_| {
         if confined {
@@ -36,6 +40,28 @@ pub(super) fn unpack(image: &FoundImage, file: &File, confined: bool) -> Result<
     });
     let failed = |error| Error::failed("cannot start a process that unpacks layers", &error);
     copy.map_err(failed)?.finish()
+}
+
+/// Refuses layers that do not fit as they are stored: without compression, they take no less.
+fn check_space(image: &FoundImage, file: &File) -> Result<()> {
+    let needed: u64 = image.layers.iter().map(|layer| layer.bytes.size()).sum();
+    let found = file.try_clone().map(OwnedFd::from).map(Fd::from);
+    let Ok(found) = found.and_then(|file| file.statfs()) else {
+        return Ok(());
+    };
+    let block = u64::try_from(found.block_size).unwrap_or_default();
+    let free = found.blocks_available.saturating_mul(block);
+    if needed <= free {
+        return Ok(());
+    }
+    let text = format!(
+        "cannot unpack {}: its layers have {}, and {} are free in the cache of images; make room, \
+         or set XDG_CACHE_HOME to a directory on another disk",
+        image.shown,
+        size_text(needed),
+        size_text(free)
+    );
+    Err(Error::known(ErrorKind::NoSpace, text))
 }
 
 /// The files are open: none has to be found by its name.

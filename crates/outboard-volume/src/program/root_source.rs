@@ -5,7 +5,7 @@ use crate::address::ImageName;
 use crate::container_image::is_container_image;
 use crate::session::Session;
 use outboard_error::format::escaped;
-use outboard_error::{Error, ErrorKind, Result};
+use outboard_error::{Error, ErrorKind, Hint, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -48,9 +48,13 @@ impl RootSource {
 }
 
 fn cannot_change(shown: &str) -> Error {
-    let text = format!(
-        "cannot write to {shown}: it is the image of a container, which stays as it is: changes \
-         can lie in memory, or in a disk image of its files"
-    );
-    Error::known(ErrorKind::ReadOnly, text)
+    let copy = Hint::CopyToNew {
+        name: shown.to_owned(),
+    };
+    Error::hinted(ErrorKind::ReadOnly, copy, |copy| {
+        format!(
+            "cannot write to {shown}: it is the image of a container, which stays as it is: \
+             changes can lie in memory, or in a disk image of its files{copy}"
+        )
+    })
 }
