@@ -24,9 +24,9 @@ int ob_net_nat_new(const char *forwards, unsigned int flags, struct ob_net_nat *
 	return error ? ob_error_set(OB_ERROR_NET, error, "%s", reason) : 0;
 }
 
-void ob_net_nat_serve(struct ob_net_nat *nat, int socket)
+void ob_net_nat_serve(struct ob_net_nat *nat, int socket, int gate)
 {
-	ob_platform_net_nat_serve(nat, socket);
+	ob_platform_net_nat_serve(nat, socket, gate);
 }
 
 void ob_net_nat_free(struct ob_net_nat *nat)

@@ -33,6 +33,7 @@
 struct ob_net_nat {
 	struct ob_slirp slirp;
 	int socket;
+	int gate;			/* of sockets that listened before; -1: none */
 	bool is_lost;			/* the other process has gone, or sends nonsense */
 	size_t filled;			/* of the chunk */
 	unsigned char chunk[CHUNK_BYTES];
@@ -117,6 +118,18 @@ static void receive(struct ob_net_nat *nat)
 	}
 }
 
+/* Opens the gate for a socket. The other end is of the process with the kernel. */
+static void open_gate(struct ob_net_nat *nat)
+{
+	unsigned char number;
+	ssize_t count = raw_recv(nat->gate, &number, sizeof(number), MSG_DONTWAIT);
+
+	if (count == (ssize_t)sizeof(number))
+		ob_slirp_take_socket(&nat->slirp, number);
+	else if (!count || (errno != EAGAIN && errno != EINTR))
+		nat->gate = -1;
+}
+
 int ob_platform_net_nat_open(const struct ob_platform_net_nat *from, struct ob_net_nat **made,
 			     char *error, size_t size)
 {
@@ -152,18 +165,23 @@ int ob_platform_net_nat_open(const struct ob_platform_net_nat *from, struct ob_n
 	return result;
 }
 
-void ob_platform_net_nat_serve(struct ob_net_nat *nat, int socket)
+void ob_platform_net_nat_serve(struct ob_net_nat *nat, int socket, int gate)
 {
 	nat->socket = socket;
+	nat->gate = gate;
 	while (!nat->is_lost) {
-		int timeout, ready;
+		int timeout, ready, watched = -1;
 
 		if (!ob_slirp_prepare(&nat->slirp, socket, &timeout))
 			return;
+		if (nat->gate >= 0)
+			watched = ob_slirp_watch(&nat->slirp, nat->gate);
 		ready = raw_poll(nat->slirp.fds, (nfds_t)nat->slirp.fd_count, timeout);
 		/* The socket is the first one. */
 		if (ready > 0 && nat->slirp.fds[0].revents)
 			receive(nat);
+		if (ready > 0 && watched >= 0 && nat->slirp.fds[watched].revents)
+			open_gate(nat);
 		ob_slirp_work(&nat->slirp, ready < 0);
 		ob_slirp_run_timers(&nat->slirp);
 	}

@@ -17,6 +17,8 @@
 static int check(const struct ob_net_request *request, struct ob_user_options *options,
 		 char *error, size_t size)
 {
+	int result;
+
 	if (request->queues > 1) {
 		snprintf(error, size, "net user: %u queues were given, and user has only one",
 			 request->queues);
@@ -31,7 +33,14 @@ static int check(const struct ob_net_request *request, struct ob_user_options *o
 			 OB_USER_MTU_LEAST, OB_USER_MTU_MOST);
 		return -EINVAL;
 	}
-	return ob_user_forwards_parse(request->forwards, &options->forwards, error, size);
+	result = ob_user_forwards_parse(request->forwards, &options->forwards, error, size);
+	for (int i = 0; !result && i < options->forwards.count; i++) {
+		if (!options->forwards.list[i].socket)
+			continue;
+		snprintf(error, size, "net user: only a NAT in a process of its own takes sockets");
+		result = -EINVAL;
+	}
+	return result;
 }
 
 static int open_one(ob_user_open *open, const char *package, struct ob_host *host,

@@ -35,9 +35,13 @@
 
 #define OB_USER_FORWARDS_MOST 64
 
-/* user_forward.c: one port of the host that leads to a port of the kernel. */
+/*
+ * user_forward.c: one port of the host that leads to a port of the kernel. Or a TCP socket of this
+ * process that listens already.
+ */
 struct ob_user_forward {
 	bool udp;
+	int socket;		/* in the place of address and port; 0: none */
 	int family;		/* AF_UNSPEC: all addresses of the host */
 	union {
 		struct in_addr v4;

@@ -4,10 +4,12 @@
  *
  *	forwards = forward { "," forward }
  *	forward  = [ "tcp:" | "udp:" ] [ address ":" ] host-port ":" guest-port
+ *		 | [ "tcp:" ] "fd=" descriptor ":" guest-port
  *	address  = IPv4 address | "[" IPv6 address "]"
  *
  * A port is a decimal number from 1 to 65535 without leading zeroes. There are no spaces. Without
- * an address, the port is that of all addresses of the host.
+ * an address, the port is that of all addresses of the host. The descriptor is that of a socket
+ * that listens; only a NAT in a process of its own takes it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -85,6 +87,16 @@ static bool take_host(struct cursor *cursor, struct ob_user_forward *forward)
 	return take_address(cursor, ':', AF_INET, &forward->address.v4);
 }
 
+static bool take_socket(struct cursor *cursor, struct ob_user_forward *forward)
+{
+	uint16_t number;
+
+	if (forward->udp || !take_port(cursor, &number))
+		return false;
+	forward->socket = number;
+	return true;
+}
+
 static bool parse_one(struct cursor *cursor, struct ob_user_forward *forward)
 {
 	memset(forward, 0, sizeof(*forward));
@@ -93,8 +105,13 @@ static bool parse_one(struct cursor *cursor, struct ob_user_forward *forward)
 		forward->udp = true;
 	else
 		take_text(cursor, "tcp:");
-	return take_host(cursor, forward) && take_port(cursor, &forward->host_port) &&
-	       take_text(cursor, ":") && take_port(cursor, &forward->guest_port) &&
+	if (take_text(cursor, "fd=")) {
+		if (!take_socket(cursor, forward))
+			return false;
+	} else if (!take_host(cursor, forward) || !take_port(cursor, &forward->host_port)) {
+		return false;
+	}
+	return take_text(cursor, ":") && take_port(cursor, &forward->guest_port) &&
 	       cursor->at == cursor->end;
 }
 
@@ -107,6 +124,8 @@ static bool is_any(const struct ob_user_forward *forward)
 
 static bool overlap(const struct ob_user_forward *one, const struct ob_user_forward *other)
 {
+	if (one->socket || other->socket)
+		return one->socket == other->socket;
 	if (one->udp != other->udp || one->host_port != other->host_port)
 		return false;
 	if (one->family == AF_UNSPEC || other->family == AF_UNSPEC)
@@ -211,10 +230,24 @@ static int try_to_bind(const struct ob_user_forward *forward, int family)
 	return result;
 }
 
+/* Whether a descriptor is that of a TCP socket that listens. */
+static int check_socket(int fd)
+{
+	int listens = 0, domain = 0;
+	socklen_t size = sizeof(int);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) ||
+	    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size))
+		return -errno;
+	return listens && (domain == AF_INET || domain == AF_INET6) ? 0 : -EINVAL;
+}
+
 static int try_families(const struct ob_user_forward *forward)
 {
 	int result;
 
+	if (forward->socket)
+		return check_socket(forward->socket);
 	if (forward->family != AF_UNSPEC)
 		return try_to_bind(forward, forward->family);
 	result = try_to_bind(forward, AF_INET);

@@ -211,6 +211,11 @@ bool ob_slirp_prepare(struct ob_slirp *slirp, int fd, int *timeout)
 	return true;
 }
 
+int ob_slirp_watch(struct ob_slirp *slirp, int fd)
+{
+	return add_fd(fd, OB_SLIRP_POLL_IN, slirp);
+}
+
 void ob_slirp_work(struct ob_slirp *slirp, bool is_failed)
 {
 	slirp->library->pollfds_poll(slirp->slirp, is_failed, events_of, slirp);
@@ -273,32 +278,6 @@ static int forward4(struct ob_slirp *slirp, const struct ob_user_forward *forwar
 					   any, forward->guest_port) ? -errno : 0;
 }
 
-static int add_forwards(struct ob_slirp *slirp, const struct ob_user_options *options,
-			char *error, size_t size)
-{
-	const struct ob_user_forwards *forwards = &options->forwards;
-
-	for (int i = 0; i < forwards->count; i++) {
-		const struct ob_user_forward *forward = &forwards->list[i];
-		int result = 0;
-
-		/* Without an address, IPv4 is enough where the host or the library has no IPv6. */
-		if (forward->family == AF_INET6)
-			result = forward6(slirp, forward, &options->address6);
-		else
-			result = forward4(slirp, forward);
-		if (!result && forward->family == AF_UNSPEC)
-			forward6(slirp, forward, &options->address6);
-		if (!result)
-			continue;
-		snprintf(error, size, "net user: libslirp cannot forward %s port %u of the host: "
-			 "%s; choose another port, or install passt", forward->udp ? "UDP" : "TCP",
-			 forward->host_port, strerrordesc_np(-result));
-		return result;
-	}
-	return 0;
-}
-
 /*
  * libslirp lets two connections wait to be accepted (libslirp: socket.c, tcp_listen()). The host
  * drops others, whose clients try again after a second. A second listen() changes the number. It
@@ -309,6 +288,9 @@ static int keep_forward(int fd, int events, void *opaque)
 	struct ob_slirp *slirp = opaque;
 
 	(void)events;
+	for (int i = 0; i < slirp->forward_count; i++)
+		if (slirp->forwards[i] == fd)
+			return -1;
 	listen(fd, SOMAXCONN);
 	if (slirp->forward_count < OB_SLIRP_FORWARD_SOCKETS_MOST)
 		slirp->forwards[slirp->forward_count++] = fd;
@@ -321,6 +303,74 @@ static void keep_forwards(struct ob_slirp *slirp)
 	uint32_t timeout = UINT32_MAX;
 
 	slirp->library->pollfds_fill(slirp->slirp, &timeout, keep_forward, slirp);
+}
+
+/*
+ * libslirp listens at a free port of the loopback. It polls and accepts by the number of its
+ * descriptor, which ob_slirp_take_socket() makes that of the given socket.
+ */
+static int forward_socket(struct ob_slirp *slirp, const struct ob_user_forward *forward,
+			  const struct in6_addr *to)
+{
+	struct ob_user_forward own = { .guest_port = forward->guest_port, .family = AF_INET };
+	int before = slirp->forward_count, domain = 0, result;
+	socklen_t size = sizeof(domain);
+
+	if (getsockopt(forward->socket, SOL_SOCKET, SO_DOMAIN, &domain, &size))
+		return -errno;
+	if (domain == AF_INET6) {
+		own.family = AF_INET6;
+		own.address.v6 = in6addr_loopback;
+		result = forward6(slirp, &own, to);
+	} else {
+		own.address.v4.s_addr = htonl(INADDR_LOOPBACK);
+		result = forward4(slirp, &own);
+	}
+	if (result)
+		return result;
+	keep_forwards(slirp);
+	if (slirp->forward_count != before + 1)
+		return -EOPNOTSUPP;
+	slirp->sockets[slirp->socket_count].given = forward->socket;
+	slirp->sockets[slirp->socket_count++].place = slirp->forwards[before];
+	return 0;
+}
+
+void ob_slirp_take_socket(struct ob_slirp *slirp, unsigned int number)
+{
+	if (number >= (unsigned int)slirp->socket_count)
+		return;
+	/* The socket of libslirp is closed. */
+	dup3(slirp->sockets[number].given, slirp->sockets[number].place, O_CLOEXEC);
+}
+
+static int add_forwards(struct ob_slirp *slirp, const struct ob_user_options *options,
+			char *error, size_t size)
+{
+	const struct ob_user_forwards *forwards = &options->forwards;
+
+	for (int i = 0; i < forwards->count; i++) {
+		const struct ob_user_forward *forward = &forwards->list[i];
+		int result = 0;
+
+		/* Without an address, IPv4 is enough where the host or the library has no IPv6. */
+		if (forward->socket)
+			result = forward_socket(slirp, forward, &options->address6);
+		else if (forward->family == AF_INET6)
+			result = forward6(slirp, forward, &options->address6);
+		else
+			result = forward4(slirp, forward);
+		if (!result && !forward->socket && forward->family == AF_UNSPEC)
+			forward6(slirp, forward, &options->address6);
+		keep_forwards(slirp);
+		if (!result)
+			continue;
+		snprintf(error, size, "net user: libslirp cannot forward %s port %u of the host: "
+			 "%s; choose another port, or install passt", forward->udp ? "UDP" : "TCP",
+			 forward->host_port, strerrordesc_np(-result));
+		return result;
+	}
+	return 0;
 }
 
 static int new_slirp(struct ob_slirp *slirp, const struct ob_user_options *options)
@@ -350,10 +400,7 @@ int ob_slirp_open(struct ob_slirp *slirp, const struct ob_user_options *options,
 			 strerrordesc_np(-result));
 		return result;
 	}
-	result = add_forwards(slirp, options, error, size);
-	if (!result)
-		keep_forwards(slirp);
-	return result;
+	return add_forwards(slirp, options, error, size);
 }
 
 void ob_slirp_close(struct ob_slirp *slirp)

@@ -29,6 +29,12 @@ struct ob_slirp {
 	/* Sockets of libslirp that wait for connections and packets from the host. */
 	int forwards[OB_SLIRP_FORWARD_SOCKETS_MOST];
 	int forward_count;
+	/* Sockets that listened before, and those of libslirp that have their places meanwhile. */
+	struct {
+		int given;
+		int place;
+	} sockets[OB_USER_FORWARDS_MOST];
+	int socket_count;
 };
 
 /*
@@ -53,6 +59,15 @@ void ob_slirp_forked(struct ob_slirp *slirp);
  * poll() in milliseconds. False: there is no memory.
  */
 bool ob_slirp_prepare(struct ob_slirp *slirp, int fd, int *timeout);
+
+/* Adds a descriptor with POLLIN to `fds`, until the next turn. Returns its index, or -1. */
+int ob_slirp_watch(struct ob_slirp *slirp, int fd);
+
+/*
+ * From now on, the socket with this number among those that listened before takes connections.
+ * Until then, its clients wait. Does nothing if there is none.
+ */
+void ob_slirp_take_socket(struct ob_slirp *slirp, unsigned int number);
 
 /* Works on what poll() has found. `is_failed`: it has failed. */
 void ob_slirp_work(struct ob_slirp *slirp, bool is_failed);

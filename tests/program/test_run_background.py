@@ -193,6 +193,33 @@ def test_a_killed_run_is_lost_and_its_name_free(image):
     assert start(image, "sleep", "1000") == name
 
 
+def test_a_run_that_nobody_uses_ends(image):
+    idle = ("--exit-idle-time", "1")
+    name = start(image, "sleep", "1000", options=idle)
+    wait_until(lambda: not names(), "the end of the run")
+    [row] = items(program.run("ps", "-a", "--json"))
+    assert (row["state"], row["exit_code"]) == ("exited", 0), row
+    assert "nobody has used it for 1 s" in program.run("logs", name).out
+    # A program that does not end by the signal has its own exit code.
+    name = start(image, "sh", "-c", "trap 'exit 9' TERM; while :; do sleep 0.01; done",
+                 options=idle)
+    wait_until(lambda: not names(), "the end of the run")
+    [row] = [row for row in items(program.run("ps", "-a", "--json")) if row["name"] == name]
+    assert row["exit_code"] == 9, row
+
+
+def test_a_command_is_use_of_a_run(image):
+    name = start(image, "sleep", "1000", options=("--exit-idle-time", "1"))
+    assert program.run("exec", name, "--", "sleep", "3").code == 0
+    wait_until(lambda: not names(), "the end of the run")
+
+
+def test_a_run_that_nobody_can_use(image):
+    done = program.run("run", "--exit-idle-time", "1", image, "--", "sleep", "1000")
+    assert done.code == 2 and "add -d, or -p" in done.err, done
+    assert program.run("run", "-d", "--exit-idle-time", "0", image, "--", "true").code == 2
+
+
 def test_logs_follow_until_the_end(image):
     name = start(image, "sh", "-c", "for n in 1 2 3; do echo $n; sleep 0.2; done")
     followed = program.run("logs", "-f", name)

@@ -141,6 +141,32 @@ def test_what_is_no_overlay_of_the_image(image, work):
     assert done.code == 125 and "64.0 MiB" in done.err and "80.0 MiB" in done.err, done
 
 
+@pytest.mark.parametrize("given", ((), ("-d",)))
+def test_a_start_that_fails_leaves_no_overlay(image, work, given):
+    """One that was there before stays, whatever happens."""
+    nothing = host.sparse_file(f"{work}/nothing.img", 8 << 20)
+    new, old = f"{work}/new.qcow2", f"{work}/old.qcow2"
+    assert run(image, old, "echo kept > /kept").code == 0
+    before = digest(old)
+    for name, words, mentions in (
+            (nothing, ("true",), "no file system"), (image, ("missing",), "cannot run missing")):
+        for overlay in (new, old) if name == image else (new,):
+            done = program.run("run", *given, "--overlay", overlay, name, "--", *words)
+            assert done.code in (125, 127) and mentions in done.err, done
+            assert sorted(os.listdir(work)) == ["nothing.img", "old.qcow2"], overlay
+    assert digest(old) == before or run(image, old, "cat /kept").out == "kept\n"
+    assert run(image, new, "exit 7").code == 7 and os.path.exists(new)
+
+
+def test_an_overlay_that_another_command_uses_stays(image, work):
+    """The one that made it fails, while another one has taken it."""
+    overlay = f"{work}/o.qcow2"
+    with running("--overlay", overlay, image):
+        done = run(image, overlay, "true")
+        assert done.code == 125 and "in use" in done.err, done
+    assert run(image, overlay, "true").code == 0
+
+
 @pytest.mark.parametrize("given", (("--rw",), ("--ro",), ("--root", "."), ("--disk", "b.img")))
 def test_options_that_exclude_it(image, work, given):
     image = () if given[0] == "--root" else (image,)

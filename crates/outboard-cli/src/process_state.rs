@@ -26,6 +26,6 @@ pub fn process_state(options: &Options, access: &HostAccess) -> ProcessState {
     ProcessState {
         umask: umask(),
         keys,
-        control: None,
+        ..ProcessState::default()
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Ports of the host that lead to programs.
 
+use outboard::ListeningSocket;
 use outboard_error::warn;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::AsRawFd;
 
 /// A port of the host that leads to a port of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,29 @@ impl HostPort {
             self.address, self.port
         ));
         Ok(())
+    }
+}
+
+/// A TCP socket of the host that listens already, as systemd passes it, and leads to a port of the
+/// kernel.
+#[derive(Debug)]
+pub struct PassedSocket {
+    /// The socket.
+    pub socket: ListeningSocket,
+    /// The kernel's port.
+    pub port: u16,
+}
+
+impl PassedSocket {
+    /// In the words of the library.
+    pub(crate) fn words(&self) -> String {
+        format!("tcp:fd={}:{}", self.socket.socket.as_raw_fd(), self.port)
+    }
+
+    /// Whether it is in the place of a port that would be bound.
+    pub fn is_for(&self, port: &HostPort) -> bool {
+        let own = (false, self.socket.address.port(), self.port);
+        own == (port.udp, port.address.port(), port.port)
     }
 }
 

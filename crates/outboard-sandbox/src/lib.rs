@@ -12,5 +12,5 @@ pub mod nat;
 pub mod sandbox;
 pub mod tool;
 
-pub use host_port::HostPort;
+pub use host_port::{HostPort, PassedSocket};
 pub use sandbox::{HostAccess, Sandbox};

@@ -9,7 +9,7 @@
 //! So a program that takes the kernel's process over has no sockets of the host: what the NAT
 //! refuses, such as the host's loopback, stays out of its reach.
 
-use crate::host_port::HostPort;
+use crate::host_port::{HostPort, PassedSocket};
 use crate::sandbox::{HostAccess, NetworkAccess, Sandbox};
 use outboard::{ignore, Nat, NatOptions};
 use outboard_error::{Error, ErrorKind, Result};
@@ -29,10 +29,12 @@ const ANY_HOST6: &str = "[2001:db8::1]:9";
 const NOT_FOR_NAT: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// A NAT to start.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct NatRequest {
     /// Ports of the host.
     pub ports: Vec<HostPort>,
+    /// Sockets that listen already. Each takes connections when its gate is opened.
+    pub sockets: Vec<PassedSocket>,
     /// The gateway's address leads to the host's loopback.
     pub host_loopback: bool,
     /// The NAT is not sandboxed.
@@ -46,6 +48,7 @@ type IsThere = bool;
 pub struct NatProcess {
     process: WorkerProcess<(), std::result::Result<IsThere, Error>>,
     socket: UnixStream,
+    gate: Option<UnixStream>,
     ipv6: bool,
 }
 
@@ -93,15 +96,20 @@ impl NatProcess {
         let chosen = ports.try_for_each(HostPort::choose);
         chosen.map_err(|error| cannot(&error))?;
         let is_v6 = |port: &HostPort| matches!(port.address.ip(), IpAddr::V6(_));
-        let ipv6 = request.ports.iter().any(is_v6) || reaches_ipv6();
+        let has_v6 = |passed: &PassedSocket| passed.socket.address.is_ipv6();
+        let ipv6 =
+            request.sockets.iter().any(has_v6) || request.ports.iter().any(is_v6) || reaches_ipv6();
         let options = NatOptions {
             ipv6,
             host_loopback: request.host_loopback,
         };
-        let words: Vec<String> = request.ports.iter().map(HostPort::words).collect();
+        let ports = request.ports.iter().map(HostPort::words);
+        let words = ports.chain(request.sockets.iter().map(PassedSocket::words));
+        let words: Vec<String> = words.collect();
+        let (gate, their_gate) = UnixStream::pair().map_err(|error| cannot(&error))?;
         let (socket, theirs) = UnixStream::pair().map_err(|error| cannot(&error))?;
         let copy = CopyOptions {
-            descriptors: Descriptors::Without(vec![socket.as_raw_fd()]),
+            descriptors: Descriptors::Without(vec![socket.as_raw_fd(), gate.as_raw_fd()]),
             ..CopyOptions::default()
         };
         let process = WorkerProcess::copy(copy, |parent| {
@@ -112,13 +120,14 @@ impl NatProcess {
             };
             parent.send(&report)?;
             if let Some(mut nat) = nat {
-                nat.serve(&theirs);
+                nat.serve(&theirs, Some(their_gate.as_fd()));
             }
             Ok(())
         });
         Ok(Self {
             process: process.map_err(|error| cannot(&error))?,
             socket,
+            gate: Some(gate),
             ipv6,
         })
     }
@@ -126,6 +135,11 @@ impl NatProcess {
     /// Waits until the NAT serves. False: libslirp is not installed.
     pub fn wait(&mut self) -> Result<bool> {
         self.process.receive(None)?
+    }
+
+    /// The gate of the passed sockets: a byte with the number of one opens it. Once.
+    pub fn take_gate(&mut self) -> Option<UnixStream> {
+        self.gate.take()
     }
 
     /// Whether the kernel reaches hosts of IPv6.

@@ -179,7 +179,7 @@ extern "C" {
     pub fn ob_net_server_open_files(server: *const ob_net_server, socket: c_int);
     pub fn ob_net_server_free(server: *mut ob_net_server);
     pub fn ob_net_nat_new(forwards: *const c_char, flags: u32, nat: *mut *mut ob_net_nat) -> c_int;
-    pub fn ob_net_nat_serve(nat: *mut ob_net_nat, socket: c_int);
+    pub fn ob_net_nat_serve(nat: *mut ob_net_nat, socket: c_int, gate: c_int);
     pub fn ob_net_nat_free(nat: *mut ob_net_nat);
     pub fn ob_net_configure_on(
         instance: *mut ob_instance,

@@ -6,7 +6,7 @@ use crate::instance::with_reason;
 use libc::c_uint;
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
 
 /// How a NAT works.
@@ -23,8 +23,8 @@ pub struct Nat(*mut ffi::ob_net_nat);
 
 impl Nat {
     /// Loads libslirp, and opens ports of the host that lead to the kernel: `forwards` is as
-    /// "127.0.0.1:8080:80,udp:53:5353", or empty. `NotFound`: libslirp is not installed. The error
-    /// has the reason.
+    /// "127.0.0.1:8080:80,udp:53:5353,fd=3:80", or empty. `NotFound`: libslirp is not installed.
+    /// The error has the reason.
     pub fn open(forwards: &CStr, options: NatOptions) -> io::Result<Self> {
         let mut flags: c_uint = 0;
         if !options.ipv6 {
@@ -48,10 +48,12 @@ impl Nat {
     }
 
     /// Serves the kernel that has the interface "stream" at the other end of the socket. Blocks
-    /// until that end is closed. Trusts nothing that comes from it.
-    pub fn serve(&mut self, socket: impl AsFd) {
-        // SAFETY: the handle is good, and the descriptor is open during the call.
-        unsafe { ffi::ob_net_nat_serve(self.0, socket.as_fd().as_raw_fd()) };
+    /// until that end is closed. Trusts nothing that comes from it. A byte from `gate` is the
+    /// number of a socket of this process among the forwards: it takes connections from then on.
+    pub fn serve(&mut self, socket: impl AsFd, gate: Option<BorrowedFd>) {
+        let gate = gate.map_or(-1, |gate| gate.as_raw_fd());
+        // SAFETY: the handle is good, and the descriptors are open during the call.
+        unsafe { ffi::ob_net_nat_serve(self.0, socket.as_fd().as_raw_fd(), gate) };
     }
 }
 

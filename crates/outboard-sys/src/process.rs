@@ -6,7 +6,7 @@ use crate::{ffi, restore_terminal};
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +37,15 @@ impl Inherited {
         // The descriptor of the listed directory is closed now, and so has no flags.
         numbers.retain(|&number| close_on_exec(number));
         Self { numbers }
+    }
+
+    /// Takes one of them, which is nobody else's then. `None`: it is none, or was taken.
+    pub(crate) fn take(&mut self, number: RawFd) -> Option<OwnedFd> {
+        let at = self.numbers.iter().position(|&found| found == number)?;
+        self.numbers.swap_remove(at);
+        // SAFETY: the descriptor is older than this program's own, so none of its values owns it,
+        // and it is taken only once.
+        Some(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
     /// Closes them. Nobody may use them any more, also not as files of `/dev/fd`.

@@ -50,11 +50,14 @@ mod memory_disk;
 #[doc(hidden)]
 pub mod new_image;
 #[doc(hidden)]
+pub mod new_overlay;
+#[doc(hidden)]
 pub mod octal;
 mod opened_disk;
 #[doc(hidden)]
 pub mod options;
 pub mod overlay_file;
+mod port_gates;
 #[doc(hidden)]
 pub mod program;
 #[doc(hidden)]

@@ -12,6 +12,7 @@
 use crate::containers::{create_overlay, format_of, ImageOptions};
 use crate::image_file::{cannot_open, open_image_file};
 use crate::new_image::SECTOR;
+use crate::new_overlay::NewOverlay;
 use crate::options::Options;
 use crate::remote::is_remote;
 use crate::scratch::{directory_of, Scratch};
@@ -39,23 +40,33 @@ struct Base<'a> {
     size: u64,
 }
 
-/// Makes an overlay over an image, or finds the one that there is. Before the sandbox. From then
-/// on, `options` open the overlay.
-pub fn prepare(overlay: &Path, image: &Path, options: &mut Options, umask: u32) -> Result<()> {
+/// Makes an overlay over an image, or finds the one that there is. Before the sandbox, in a process
+/// with one thread. From then on, `options` open the overlay. Returns the one that was made.
+pub fn prepare(
+    overlay: &Path,
+    image: &Path,
+    options: &mut Options,
+    umask: u32,
+) -> Result<Option<NewOverlay>> {
+    let is_new = make_or_find(overlay, image, options, umask)?;
+    is_new.then(|| NewOverlay::watch(overlay)).transpose()
+}
+
+/// Returns whether it was made.
+fn make_or_find(overlay: &Path, image: &Path, options: &mut Options, umask: u32) -> Result<bool> {
     let base = Base::find(image, &options.image_options())?;
     let is_there = || overlay.symlink_metadata().is_ok();
-    if !is_there() {
-        match make(overlay, &base, umask) {
+    let is_new = !is_there()
+        && match make(overlay, &base, umask) {
             // Another command was faster.
-            Err(_) if is_there() => {}
-            made => made?,
-        }
-    }
+            Err(_) if is_there() => false,
+            made => made.map(|()| true)?,
+        };
     check(overlay, &base)?;
     // Its header says how the image below is read, and where it is.
     options.raw = false;
     options.backing.push(image.to_owned());
-    Ok(())
+    Ok(is_new)
 }
 
 impl<'a> Base<'a> {
@@ -232,9 +243,9 @@ mod tests {
         std::fs::write(&one, [0; 4096]).unwrap();
         std::fs::write(&other, [0; 4096]).unwrap();
         let mut options = Options::default();
-        let mut prepare = |image: &Path| super::prepare(&top, image, &mut options, 0o22);
-        for _ in 0..2 {
-            assert!(prepare(&one).is_ok());
+        let mut prepare = |image: &Path| make_or_find(&top, image, &mut options, 0o22);
+        for is_new in [true, false] {
+            assert_eq!(prepare(&one).unwrap(), is_new);
         }
         for image in [&other, &top] {
             assert!(prepare(image).is_err(), "{}", image.display());

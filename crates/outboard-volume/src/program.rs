@@ -15,6 +15,7 @@ mod connection;
 mod control;
 mod ends;
 pub mod frames;
+mod idle;
 mod log_output;
 mod network;
 mod outside;
@@ -23,11 +24,14 @@ mod start;
 mod streams;
 
 use crate::control_socket::ControlSocket;
+use crate::new_overlay::NewOverlay;
+use crate::port_gates::PortGates;
 use crate::session::Session;
 use children::{Children, First};
-pub use command::{FindLogin, Login, ProgramCommand, FAILED};
-use control::serve;
+pub use command::{FindLogin, IdleExit, Login, ProgramCommand, FAILED};
+use control::{serve, Served};
 use ends::ProgramEnds;
+use idle::IdleWatch;
 use outboard::{signals, Cancel, RunningProgram, System};
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
@@ -56,6 +60,7 @@ impl Session {
         write: bool,
     ) -> Result<ExitStatus> {
         let control = self.take_control();
+        let new_overlay = self.take_new_overlay();
         let index = source.mount(self, write)?;
         let shown = source.shown();
         let root = self
@@ -77,18 +82,22 @@ impl Session {
             command,
             shown,
         });
-        let status = to_its_end(&run, control, &interrupt, ends);
+        let gates = self.take_gates();
+        let began = || new_overlay.iter().for_each(NewOverlay::keep);
+        let status = to_its_end(&run, control, &interrupt, ends, gates, began);
         run.close();
         status
     }
 }
 
-/// Runs the first program to its end, and ends the others.
+/// Runs the first program to its end, and ends the others. `began`: called when it runs.
 fn to_its_end(
     run: &Arc<ProgramRun>,
     control: Option<ControlSocket>,
     interrupt: &Interrupt,
     mut ends: ProgramEnds,
+    mut gates: Option<PortGates>,
+    began: impl FnOnce(),
 ) -> Result<ExitStatus> {
     let system = run.kernel.system();
     let failed = |error| Error::failed("cannot make the program's streams", &error);
@@ -104,6 +113,7 @@ fn to_its_end(
         let program = run.start(&run.command, root, streams.files())?;
         (Children::first(system, program).map_err(failed)?, streams)
     };
+    began();
     let number = first.program.number();
     let given_up = Cancel::new();
     let raw = own.make_raw().map_err(failed)?;
@@ -118,9 +128,16 @@ fn to_its_end(
     let serve = |socket: ControlSocket| serve(socket, run, children, number);
     let served = control.map(serve).transpose().map_err(failed)?;
     let terminal = streams.terminal();
+    let mut idle = IdleWatch::new(run, number);
     let follow = || {
         if let Some(terminal) = &terminal {
             terminal.set_size(own.size());
+        }
+        // Clients that wait for a server use it.
+        let is_awaited = gates.as_mut().is_some_and(|gates| gates.poll(&run.kernel));
+        if let Some(idle) = &mut idle {
+            let has_commands = served.as_ref().is_some_and(Served::is_used);
+            idle.poll(is_awaited || has_commands);
         }
     };
     let status = wait(
@@ -132,6 +149,7 @@ fn to_its_end(
         &given_up,
         &mut ends,
     )?;
+    let status = idle.map_or(status, |idle| idle.shown(status));
     served.iter().for_each(|served| served.first_ended(status));
     end_others(system, &all);
     let finished = streams.finish();
@@ -156,7 +174,7 @@ fn wait(
     command: &ProgramCommand,
     program: &RunningProgram,
     end: &Receiver<ExitStatus>,
-    follow: impl Fn(),
+    mut follow: impl FnMut(),
     interrupt: &Interrupt,
     outputs: &Cancel,
     ends: &mut ProgramEnds,

@@ -24,6 +24,7 @@ mod mount;
 mod mount_table;
 mod nbd;
 pub mod net;
+mod network_use;
 mod path;
 mod program_leftovers;
 mod program_root;
@@ -71,12 +72,14 @@ pub use kernel::{forget_unused, remembered, Remembered};
 #[doc(hidden)]
 pub use mount_table::file_system_type;
 #[doc(hidden)]
+pub use network_use::NetworkUse;
+#[doc(hidden)]
 pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     accept, default_memory, end_at_once, explained, has_no_output, ignore, is_ignored,
     load_libslirp, log_to_stderr, process_end, receive_fd, restore_terminal, send_fd, set_name,
     stopped, tolerating_no_memory, Allocator, BtrfsKey, Control, Entries, Fd, FileHandle,
-    Inherited, LimitScope, Limits, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers,
-    System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
+    Inherited, LimitScope, Limits, ListeningSocket, PathFd, RawEntry, RawTerminal, SecretFile,
+    StandardNumbers, System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
 };

@@ -207,8 +207,11 @@ struct ob_platform_net_nat {
  */
 int ob_platform_net_nat_open(const struct ob_platform_net_nat *from, struct ob_net_nat **nat,
 			     char *error, size_t size);
-/* Serves the kernel behind a connected stream socket. Returns when the other end was closed. */
-void ob_platform_net_nat_serve(struct ob_net_nat *nat, int socket);
+/*
+ * Serves the kernel behind a connected stream socket. Returns when the other end was closed.
+ * `gate`: -1, or a socket that brings the numbers of sockets that take connections from then on.
+ */
+void ob_platform_net_nat_serve(struct ob_net_nat *nat, int socket, int gate);
 void ob_platform_net_nat_close(struct ob_net_nat *nat);
 
 /* A server that offers a port of a hub to front-ends of vhost-user. It needs no kernel. */

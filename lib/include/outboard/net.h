@@ -80,10 +80,14 @@ void ob_net_server_free(struct ob_net_server *server);
  *
  * ob_net_nat_new loads libslirp, and opens ports of the host that lead to the kernel: `forwards`
  * (may be NULL) is as "127.0.0.1:8080:80,udp:53:5353". `flags`: OB_NET_NAT_*. Stores a handle.
- * Returns 0, -EINVAL, -ENOENT (libslirp is not installed) or the host's error.
+ * Returns 0, -EINVAL, -ENOENT (libslirp is not installed) or the host's error. "fd=3:80" leads a
+ * TCP socket of the process that listens already, such as one of systemd, to the kernel's port 80.
+ * It must stay open, and take connections of one family only.
  *
  * ob_net_nat_serve serves the kernel behind the other end, `socket`. Blocks until it is closed.
- * Trusts nothing that comes from it.
+ * Trusts nothing that comes from it. `gate`: -1, or a socket that brings numbers, one byte each. 0
+ * is the first descriptor among the forwards. Its socket takes no connections before: so clients
+ * wait until a server of the kernel listens.
  *
  * ob_net_nat_free closes all sockets, and frees the handle.
  */
@@ -91,7 +95,7 @@ void ob_net_server_free(struct ob_net_server *server);
 #define OB_NET_NAT_NO_HOST_LOOPBACK 2u	/* the gateway's address does not lead to the host's */
 struct ob_net_nat;
 int ob_net_nat_new(const char *forwards, unsigned int flags, struct ob_net_nat **nat);
-void ob_net_nat_serve(struct ob_net_nat *nat, int socket);
+void ob_net_nat_serve(struct ob_net_nat *nat, int socket, int gate);
 void ob_net_nat_free(struct ob_net_nat *nat);
 
 /* Why the calling thread's last call of this header failed, in one line; "" if it did not. */

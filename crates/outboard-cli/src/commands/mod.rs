@@ -54,6 +54,7 @@ mod setfacl;
 mod setfattr;
 mod settings;
 mod shell;
+mod socket_activation;
 mod stat;
 mod sync;
 mod tar_in;
@@ -80,8 +81,10 @@ use outboard_sandbox::HostAccess;
 use outboard_volume::address::check_reserved;
 use outboard_volume::container_image::{check_disk_image, is_container_image};
 use outboard_volume::control_socket::ControlSocket;
+use outboard_volume::new_overlay::NewOverlay;
 use outboard_volume::options::Options;
 use outboard_volume::session::{with_session, Session};
+use run::PreparedRun;
 use settings::SettingsGroup::{
     self, Images, Kernel, Network, Sandbox, Servers, Volumes, Wildcards,
 };
@@ -607,7 +610,7 @@ impl Command {
     /// must end next.
     pub fn run_alone(
         &self,
-        options: Options,
+        mut options: Options,
         access: &HostAccess,
         output: &mut Output,
     ) -> Result<CommandStatus> {
@@ -617,31 +620,43 @@ impl Command {
             .iter()
             .try_for_each(|disk| check_reserved(disk))?;
         self.check_images(access)?;
-        let mut options = self.prepared(options)?;
-        match self.work_on_host(&options, output) {
-            Some(worked) => {
-                let status = worked?;
-                output.flush().map(|()| status)
-            }
-            None => {
-                make_ready(&mut options, access)?;
-                let mut process = process_state(&options, access);
-                if self.is_in_background() {
-                    process.control = Some(ControlSocket::open()?);
-                }
-                with_session(options, access, process, |session| {
-                    self.run(session, output)
-                })
-            }
+        let prepared = self.prepare(&mut options)?;
+        let new_overlay = prepared.new_overlay.clone();
+        if let Some(worked) = self.work_on_host(&options, output) {
+            let status = worked?;
+            return output.flush().map(|()| status);
         }
+        let done = self.run_in_session(options, access, output, prepared);
+        // The image is closed.
+        new_overlay.iter().for_each(NewOverlay::remove);
+        done
     }
 
-    /// Makes the files that the command opens as images, before the sandbox. Returns how they are
-    /// opened.
-    fn prepared(&self, options: Options) -> Result<Options> {
+    fn run_in_session(
+        &self,
+        mut options: Options,
+        access: &HostAccess,
+        output: &mut Output,
+        prepared: PreparedRun,
+    ) -> Result<CommandStatus> {
+        make_ready(&mut options, access)?;
+        let mut process = process_state(&options, access);
+        process.new_overlay = prepared.new_overlay;
+        process.sockets = prepared.sockets;
+        if self.is_in_background() {
+            process.control = Some(ControlSocket::open()?);
+        }
+        with_session(options, access, process, |session| {
+            self.run(session, output)
+        })
+    }
+
+    /// Makes the files that the command opens as images, before the sandbox. From then on,
+    /// `options` open them.
+    fn prepare(&self, options: &mut Options) -> Result<PreparedRun> {
         match self {
             Command::Run(run) => run.options.prepare(options),
-            _ => Ok(options),
+            _ => Ok(PreparedRun::default()),
         }
     }
 

@@ -6,24 +6,27 @@ use super::background::{named::parse_name, start};
 use super::bind_option::parse_bind;
 use super::port_option::parse_port;
 use super::program_options::ProgramOptions;
+use super::socket_activation;
 use crate::exit_code::{set_failure_code, CommandStatus};
 use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use outboard_error::{Error, ErrorKind, Failure, Result};
-use outboard_sandbox::{HostAccess, HostPort};
+use outboard_sandbox::{HostAccess, HostPort, PassedSocket};
 use outboard_transfer::login;
 use outboard_volume::access::uses_image;
 use outboard_volume::address::ImageName;
 use outboard_volume::container_image::{check_disk_image, RunDefaults};
 use outboard_volume::host_bind::HostBind;
+use outboard_volume::new_overlay::NewOverlay;
 use outboard_volume::options::Options;
 use outboard_volume::overlay_file;
 pub use outboard_volume::program::FAILED;
-use outboard_volume::program::{ProgramCommand, RootSource};
+use outboard_volume::program::{IdleExit, ProgramCommand, RootSource};
 use outboard_volume::session::Session;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Run a program of an image or directory, which is its root
 #[derive(Args, Debug)]
@@ -73,6 +76,9 @@ pub struct RunArgs {
     /// Leave the program running in the background, and print the name of the run
     #[arg(short, long)]
     pub detach: bool,
+    /// End the run when nobody has used it for a time: no connection to a port of -p, and no exec
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub exit_idle_time: Option<u32>,
     /// The name of the run, for exec, logs and stop [default: the program's]
     #[arg(long, requires = "detach", value_parser = parse_name)]
     pub name: Option<String>,
@@ -87,6 +93,15 @@ pub struct RunArgs {
     /// an entry point, and a default
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<OsString>,
+}
+
+/// Parts of a run that come from before the sandbox.
+#[derive(Default)]
+pub struct PreparedRun {
+    /// The overlay, if it was made.
+    pub new_overlay: Option<NewOverlay>,
+    /// In the place of ports.
+    pub sockets: Vec<PassedSocket>,
 }
 
 impl RunArgs {
@@ -116,15 +131,31 @@ impl RunArgs {
         self.rw || self.overlay.is_some()
     }
 
-    /// Before the sandbox: makes the overlay. Returns how it is opened.
-    pub fn prepare(&self, mut options: Options) -> Result<Options> {
+    /// Before the sandbox: takes sockets that were passed, and makes the overlay, which `options`
+    /// open then.
+    pub fn prepare(&self, options: &mut Options) -> Result<PreparedRun> {
+        if self.exit_idle_time.is_some() && self.publish.is_empty() && !self.detach {
+            return Err(Error::Usage(
+                "--exit-idle-time is for runs that others use: add -d, or -p for a server"
+                    .to_owned(),
+            ));
+        }
+        if self.is_starter() && !socket_activation::numbers()?.is_empty() {
+            return Err(Error::Usage(
+                "systemd passes sockets to a run in the foreground: leave out -d".to_owned(),
+            ));
+        }
+        let mut prepared = PreparedRun {
+            sockets: socket_activation::take(&self.publish, &mut options.inherited)?,
+            new_overlay: None,
+        };
         let image = self.image.as_ref().filter(|_| !self.is_starter());
         if let (Some(overlay), Some(image)) = (&self.overlay, image) {
             let image = ImageName::find(image);
             check_disk_image(&image.file)?;
-            overlay_file::prepare(overlay, &image.file, &mut options, umask())?;
+            prepared.new_overlay = overlay_file::prepare(overlay, &image.file, options, umask())?;
         }
-        Ok(options)
+        Ok(prepared)
     }
 
     /// Refuses what no line of a script can do.
@@ -132,6 +163,7 @@ impl RunArgs {
         let option = match &self.overlay {
             Some(_) => "--overlay",
             None if self.detach => "--detach",
+            None if self.exit_idle_time.is_some() => "--exit-idle-time",
             None => return Ok(()),
         };
         Err(Error::Usage(format!(
@@ -164,6 +196,16 @@ impl RunArgs {
             (given, _) => given,
         };
         [&entry_point, command].concat()
+    }
+
+    fn idle_exit(&self) -> Option<IdleExit> {
+        let seconds = self.exit_idle_time?;
+        let tcp = self.publish.iter().filter(|port| !port.udp);
+        Some(IdleExit {
+            time: Duration::from_secs(seconds.into()),
+            ports: tcp.map(|port| port.port).collect(),
+            has_udp: self.publish.iter().any(|port| port.udp),
+        })
     }
 
     /// Whether the command starts another process that does the work.
@@ -208,6 +250,7 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
         find_login: login::find,
         wants_terminal: options.how.tty,
         binds: options.bind.clone(),
+        idle_exit: options.idle_exit(),
     };
     let ended = session.run_program(&source, command.clone(), options.writes());
     ended

@@ -7,6 +7,7 @@ use outboard::{ProgramUser, Tree};
 use outboard_error::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 /// The exit code of failures of the command itself, as of env(1) and chroot(1).
 pub const FAILED: u8 = 125;
@@ -44,6 +45,19 @@ pub struct ProgramCommand {
     pub stop_signal: Option<i32>,
     /// The program gets a terminal also if this process has none.
     pub wants_terminal: bool,
+    /// The run ends when nobody has used it for a time.
+    pub idle_exit: Option<IdleExit>,
+}
+
+/// When a run ends because nobody uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleExit {
+    /// How long nobody has used it.
+    pub time: Duration,
+    /// TCP ports of the programs that the host's lead to.
+    pub ports: Vec<u16>,
+    /// UDP ports of the host lead to programs.
+    pub has_udp: bool,
 }
 
 /// The user of a program.
@@ -87,6 +101,7 @@ impl ProgramCommand {
             find_login: self.find_login,
             stop_signal: None,
             wants_terminal: false,
+            idle_exit: None,
         }
     }
 }

@@ -89,6 +89,11 @@ pub(super) fn serve(
 }
 
 impl Served {
+    /// Whether a command uses the run.
+    pub(super) fn is_used(&self) -> bool {
+        self.server.connections.load(Ordering::Relaxed) > 0
+    }
+
     /// The first program has ended.
     pub(super) fn first_ended(&self, status: ExitStatus) {
         let end = &self.server.end;
@@ -100,8 +105,7 @@ impl Served {
     /// for long.
     pub(super) fn finish(mut self, status: ExitStatus) {
         let begin = Instant::now();
-        let is_used = || self.server.connections.load(Ordering::Relaxed) > 0;
-        while is_used() && begin.elapsed() < PARTING {
+        while self.is_used() && begin.elapsed() < PARTING {
             thread::sleep(INTERVAL);
         }
         let signal = || 128 + status.signal().unwrap_or_default();

@@ -94,7 +94,7 @@ where
         let process = ProcessState {
             umask: session.umask(),
             keys: session.take_keys(),
-            control: None,
+            ..ProcessState::default()
         };
         let options = session.options().clone();
         Session::as_part(options, access, process, &session.used())

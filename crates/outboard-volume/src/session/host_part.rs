@@ -10,11 +10,13 @@ use crate::destination::{Use, UsedFiles};
 use crate::held::{HeldImage, HeldImages};
 use crate::image::Image;
 use crate::layers::keys::Keys;
+use crate::new_overlay::NewOverlay;
 use crate::options::Options;
+use crate::port_gates::PortGates;
 use crate::snapshots;
 use outboard::Kernel;
 use outboard_error::{Error, ErrorKind, Hint, Result};
-use outboard_sandbox::{HostAccess, Sandbox};
+use outboard_sandbox::{HostAccess, PassedSocket, Sandbox};
 use std::mem::{forget, take};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +30,10 @@ pub struct ProcessState {
     pub keys: Keys,
     /// The control socket of a run in the background.
     pub control: Option<ControlSocket>,
+    /// Sockets that lead to programs, in the place of ports of the same number.
+    pub sockets: Vec<PassedSocket>,
+    /// An overlay that was made for a program.
+    pub new_overlay: Option<NewOverlay>,
 }
 
 /// The umask of a process that may have other threads: it is only read.
@@ -50,6 +56,8 @@ pub(super) struct HostPart {
     network: Option<Network>,
     /// `None`: no programs run, or they use the network above.
     program_network: Option<ProgramNetwork>,
+    /// Of sockets that lead to programs.
+    gates: Option<PortGates>,
     /// The command stays outside of the sandbox, and has no kernel.
     outside: bool,
     snapshots: Option<PathBuf>,
@@ -60,6 +68,8 @@ pub(super) struct HostPart {
     changes_in_memory: Option<u64>,
     /// By which other commands reach a run.
     control: Option<ControlSocket>,
+    /// An overlay that goes unless the program starts.
+    new_overlay: Option<NewOverlay>,
 }
 
 impl HostPart {
@@ -82,8 +92,10 @@ impl HostPart {
         access.network = network
             .as_ref()
             .map(|network| network.access(&access.images));
-        let program_network = match network {
-            None if access.runs_programs => ProgramNetwork::prepare(&options, access)?,
+        let mut program_network = match network {
+            None if access.runs_programs => {
+                ProgramNetwork::prepare(&options, access, process.sockets)?
+            }
             _ => None,
         };
         // Other programs may make images, and change them.
@@ -101,11 +113,15 @@ impl HostPart {
             held,
             used: Arc::new(used),
             network,
+            gates: program_network
+                .as_mut()
+                .and_then(ProgramNetwork::take_gates),
             program_network,
             outside: access.outside,
             snapshots: needs_kernel.then(snapshots::directory).flatten(),
             umask: process.umask,
             control: process.control,
+            new_overlay: process.new_overlay,
             ..Self::new(options, process.keys)
         })
     }
@@ -153,12 +169,14 @@ impl HostPart {
             sandbox: Sandbox::Open,
             network: None,
             program_network: None,
+            gates: None,
             outside: false,
             snapshots: None,
             umask: 0,
             in_library: false,
             changes_in_memory: None,
             control: None,
+            new_overlay: None,
         }
     }
 
@@ -310,6 +328,16 @@ impl HostPart {
         self.changes_in_memory
     }
 
+    /// The gates of sockets that were passed to this process. Once, before the kernel boots.
+    pub(super) fn take_gates(&mut self) -> Option<PortGates> {
+        self.gates.take()
+    }
+
+    /// Once.
+    pub(super) fn take_new_overlay(&mut self) -> Option<NewOverlay> {
+        self.new_overlay.take()
+    }
+
     /// Once.
     pub(super) fn take_control(&mut self) -> Option<ControlSocket> {
         self.control.take()
@@ -364,8 +392,7 @@ mod tests {
     fn what_the_program_hands_in_stays() {
         let process = ProcessState {
             umask: 0o27,
-            keys: Keys::default(),
-            control: None,
+            ..ProcessState::default()
         };
         let mut access = HostAccess::default();
         let others = UsedFiles::default();

@@ -12,11 +12,12 @@
 
 use super::words::{forbidden, has_address, words_of};
 use crate::options::Options;
+use crate::port_gates::PortGates;
 use outboard::{Interface, Kernel};
 use outboard_error::{warn, Error, ErrorKind, Hint, Result};
 use outboard_sandbox::nat::{no_libslirp, NatProcess, NatRequest};
 use outboard_sandbox::sandbox::NetworkAccess;
-use outboard_sandbox::HostAccess;
+use outboard_sandbox::{HostAccess, HostPort, PassedSocket};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -46,6 +47,8 @@ pub(super) enum ProgramNetwork {
 /// A NAT to connect to.
 pub(super) struct NatNetwork {
     process: NatProcess,
+    /// Of sockets that were passed to this process.
+    gates: Option<PortGates>,
     /// Behind the kind of the interface.
     words: String,
     /// The user has asked for it.
@@ -65,7 +68,11 @@ fn wrong(text: &str) -> Error {
 impl ProgramNetwork {
     /// The network that the user wants; `None`: none. The process has one thread. Adds its needs to
     /// `access`.
-    pub(super) fn prepare(options: &Options, access: &mut HostAccess) -> Result<Option<Self>> {
+    pub(super) fn prepare(
+        options: &Options,
+        access: &mut HostAccess,
+        sockets: Vec<PassedSocket>,
+    ) -> Result<Option<Self>> {
         let wish = options.net.as_deref().unwrap_or("user");
         let (kind, words) = wish.split_once(',').unwrap_or((wish, ""));
         let is_user = matches!(kind, "user" | "user:slirp");
@@ -80,7 +87,7 @@ impl ProgramNetwork {
             _ => {}
         }
         if is_user {
-            return Self::of_nat(options, access, words).map(Some);
+            return Self::of_nat(options, access, words, sockets).map(Some);
         }
         if kind == "host" {
             access.network = Some(NetworkAccess {
@@ -104,14 +111,21 @@ impl ProgramNetwork {
         }
     }
 
-    fn of_nat(options: &Options, access: &HostAccess, words: &str) -> Result<Self> {
+    fn of_nat(
+        options: &Options,
+        access: &HostAccess,
+        words: &str,
+        sockets: Vec<PassedSocket>,
+    ) -> Result<Self> {
         let all = words_of(words);
         if all.iter().any(|word| word.starts_with("forward=")) {
             return Err(wrong("name ports of the host apart from the network"));
         }
         let is_loopback = |word: &&String| *word == HOST_LOOPBACK;
+        let gates = PortGates::of(&sockets);
         let request = NatRequest {
-            ports: access.ports.clone(),
+            ports: bound(&access.ports, &sockets),
+            sockets,
             host_loopback: all.iter().any(|word| is_loopback(&word)),
             no_sandbox: options.no_sandbox,
         };
@@ -120,11 +134,22 @@ impl ProgramNetwork {
             .filter(|word| !word.is_empty() && *word != HOST_LOOPBACK)
             .collect();
         let is_wanted = options.net.is_some() || !access.ports.is_empty();
+        let mut process = NatProcess::start(request)?;
+        let gates = gates.and_then(|gates| Some(gates.opened_by(process.take_gate()?)));
         Ok(Self::Nat(NatNetwork {
-            process: NatProcess::start(request)?,
+            process,
+            gates,
             words: others.join(","),
             is_wanted,
         }))
+    }
+
+    /// The gates of sockets that were passed to this process. Once.
+    pub(super) fn take_gates(&mut self) -> Option<PortGates> {
+        match self {
+            Self::Nat(nat) => nat.gates.take(),
+            _ => None,
+        }
     }
 
     /// Begins to connect the kernel, which has booted.
@@ -165,6 +190,13 @@ impl ProgramNetwork {
             other => Ok(other),
         }
     }
+}
+
+/// The ports in whose place there is no socket.
+fn bound(ports: &[HostPort], sockets: &[PassedSocket]) -> Vec<HostPort> {
+    let is_passed = |port: &&HostPort| sockets.iter().any(|passed| passed.is_for(port));
+    let others = ports.iter().filter(|port| !is_passed(port));
+    others.cloned().collect()
 }
 
 fn failed(error: &io::Error) -> Error {
@@ -259,7 +291,7 @@ mod tests {
                     port: 1,
                 });
             }
-            let refused = ProgramNetwork::prepare(&options, &mut access).err();
+            let refused = ProgramNetwork::prepare(&options, &mut access, Vec::new()).err();
             refused.map(|error| error.message().unwrap_or_default().to_owned())
         };
         assert_eq!(refused("none", false), None);

@@ -10,7 +10,9 @@ use crate::control_socket::ControlSocket;
 use crate::destination::UsedFiles;
 use crate::layers::keys::Keys;
 use crate::layers::several::RegisteredDevices;
+use crate::new_overlay::NewOverlay;
 use crate::options::Options;
+use crate::port_gates::PortGates;
 use outboard::{default_memory, BlockDevice, Cancel, HostTree, Kernel, Mount, Tree};
 use outboard_error::Result;
 use outboard_sandbox::interrupt::Interrupt;
@@ -184,6 +186,16 @@ impl Session {
     /// The control socket of a run in the background.
     pub(crate) fn take_control(&mut self) -> Option<ControlSocket> {
         self.host.take_control()
+    }
+
+    /// The gates of sockets that were passed to this process.
+    pub(crate) fn take_gates(&mut self) -> Option<PortGates> {
+        self.host.take_gates()
+    }
+
+    /// The overlay that was made for the program.
+    pub(crate) fn take_new_overlay(&mut self) -> Option<NewOverlay> {
+        self.host.take_new_overlay()
     }
 
     /// From now on, images that are opened for writing stay as they are: changes lie in memory, and
