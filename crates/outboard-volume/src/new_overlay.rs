@@ -4,8 +4,8 @@
 //!
 //! | the command | the overlay |
 //! |---|---|
-//! | has started the program ([`NewOverlay::keep`]) | stays |
-//! | has failed before ([`NewOverlay::remove`]) | is removed, unless another command uses it |
+//! | has started the program (`NewOverlay::keep`) | stays |
+//! | has failed before (`NewOverlay::remove`) | is removed, unless another command uses it |
 //! | was killed | stays: nobody knows whether there are changes in it |
 
 use crate::image_file::cannot_open;
