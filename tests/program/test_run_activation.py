@@ -51,6 +51,13 @@ def serve(image, port, *options, listen="80"):
     return ("-p", f"{port}:80", *options, image, "--", "sh", "-c", HTTPD.format(listen))
 
 
+def get_page(client):
+    client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    client.settimeout(120)
+    answer = b"".join(iter(lambda: client.recv(1000), b""))
+    assert answer.endswith(b"page\n"), answer
+
+
 @pytest.mark.parametrize("family,address,listen", (
     (socket.AF_INET, "127.0.0.1", "80"), (socket.AF_INET6, "::1", "[::]:80")))
 def test_a_client_comes_before_the_server(image, family, address, listen):
@@ -58,10 +65,7 @@ def test_a_client_comes_before_the_server(image, family, address, listen):
     server, port = listening(family, address)
     with server, socket.create_connection((address, port), 60) as client:
         with start(server, *serve(image, port, listen=listen)) as running:
-            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            client.settimeout(120)
-            answer = b"".join(iter(lambda: client.recv(1000), b""))
-            assert answer.endswith(b"page\n"), answer
+            get_page(client)
             running.terminate()
             assert running.wait(60) == 143
         # The socket belongs to systemd: the next client waits for the next start.
@@ -77,10 +81,7 @@ def test_a_run_ends_and_begins_again(image):
                 assert select.select([server], [], [], 60)[0]
                 words = serve(image, port, "--exit-idle-time", "2")
                 running = stack.enter_context(start(server, *words))
-                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-                client.settimeout(120)
-                answer = b"".join(iter(lambda: client.recv(1000), b""))
-                assert answer.endswith(b"page\n"), answer
+                get_page(client)
                 client.close()
                 assert running.wait(120) == 0
                 assert "nobody has used it for 2 s" in running.stderr.read()

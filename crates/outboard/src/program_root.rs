@@ -80,7 +80,7 @@ pub struct ProgramRoot {
     system: System,
     /// Of the layers and of memory, in the order of their mounts.
     mounted: Vec<CString>,
-    /// What was made in the volume for mounts.
+    /// Files and directories that were made in the volume for mounts.
     made: MountPoints,
     place: Option<Place>,
 }

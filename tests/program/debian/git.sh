@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # A repository of 20,000 files: a clone of it, packed anew, with all objects checked.
 set -euo pipefail
-export HOME=/root
+export HOME=/srv
 git config --global user.email a@example.org
 git config --global user.name a
 git config --global init.defaultBranch main
-cd /root
+cd /srv
 git init -q first
 cd first
 for i in {1..200}; do
@@ -17,8 +17,8 @@ git add .
 git commit -q -m first
 for i in {1..200}; do echo more >>"d$i/f$((i % 100 + 1))"; done
 git commit -q -a -m second
-cd /root
-git clone -q file:///root/first second
+cd /srv
+git clone -q file:///srv/first second
 cd second
 git gc -q --aggressive --prune=now
 git fsck --full --strict --no-dangling

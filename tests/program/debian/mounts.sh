@@ -3,7 +3,7 @@
 # File systems made in files, mounted by loop devices and below an overlay, and checked.
 set -euo pipefail
 for kind in ext4 xfs btrfs; do
-	image=/root/$kind.img
+	image=/srv/$kind.img
 	tree=/mnt/$kind
 	truncate -s 400M "$image"
 	"mkfs.$kind" -q "$image"
@@ -23,16 +23,16 @@ for kind in ext4 xfs btrfs; do
 	umount "$tree/merged"
 	umount "$tree"
 done
-e2fsck -f -n /root/ext4.img
-xfs_repair -n /root/xfs.img
-btrfs check /root/btrfs.img
+e2fsck -f -n /srv/ext4.img
+xfs_repair -n /srv/xfs.img
+btrfs check /srv/btrfs.img
 [ -z "$(losetup -a)" ]
 # A device with partitions.
-truncate -s 100M /root/disk.img
+truncate -s 100M /srv/disk.img
 echo 'size=40M
-size=40M' | sfdisk -q /root/disk.img
+size=40M' | sfdisk -q /srv/disk.img
 mount -t devtmpfs none /dev
-device=$(losetup -f -P --show /root/disk.img)
+device=$(losetup -f -P --show /srv/disk.img)
 mkfs.ext4 -q "${device}p2"
 mount "${device}p2" /mnt
 echo text >/mnt/file

@@ -3,7 +3,7 @@
 # Four programs write to one database at a time, with a journal and with a log that is mapped.
 set -euo pipefail
 for mode in delete wal; do
-	file=/root/$mode.db
+	file=/srv/$mode.db
 	sqlite3 "$file" "PRAGMA journal_mode=$mode; CREATE TABLE t(a INTEGER PRIMARY KEY, b, c);
 		CREATE INDEX i ON t(b)"
 	for writer in 1 2 3 4; do
