@@ -25,6 +25,7 @@
  * (invariant V18, still.c). Else it is interrupted, and if that does not help, its stub is killed.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "../raw.h"
@@ -209,8 +210,10 @@ static void pause_briefly(const struct ob_spaces *all, uint32_t turn)
 {
 	struct timespec moment = { 0, MOMENT_NSEC };
 
-	if (!all->can_spin || turn >= TURNS_AWAKE)
+	if (turn >= TURNS_AWAKE)
 		raw_ppoll(NULL, 0, &moment);
+	else if (!all->can_spin)
+		sched_yield();
 }
 
 /*
