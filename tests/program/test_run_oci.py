@@ -267,7 +267,7 @@ def test_the_cache_is_used(good):
     made, = cached()
     archived = f"{good.split(':')[0]}.tar"
     host.run("skopeo", "--insecure-policy", "copy", f"oci:{good}", f"docker-archive:{archived}:a:b")
-    for name in ("", ":b"):
+    for name in ("", ":b", ":a:b", ":docker.io/library/a:b"):
         done = run(f"docker-archive:{archived}{name}")
         assert done.stdout == b"image image /etc 7\n", done
     assert cached() == [made]
@@ -320,7 +320,7 @@ def test_tags_and_platforms(layout, root):
     assert run(f"{name}:one").stdout == b"one\n"
     assert run(f"{name}:two").stdout == b"two\n"
     for tag, mentions in (("", "add one of the tags, as in :one, :two, :arm"),
-                          (":three", 'no tag "three": there are one, two, arm'),
+                          (":three", 'no tag "three": its tags: one, two, arm'),
                           (":arm", '"arm64"')):
         done = run(f"{name}{tag}")
         assert done.returncode == 125 and mentions in done.stderr, done

@@ -147,6 +147,7 @@ def test_wrong_options(image, given, code, mentions):
     done = options(image, given, "true")
     assert done.returncode == code, done
     assert all(word in done.stderr for word in mentions), done
+    assert "os error" not in done.stderr, done
 
 
 def test_programs_mount(image):

@@ -361,13 +361,11 @@ impl Display for Failure {
 
 impl StdError for Failure {}
 
-/// The reason of an error, without the number that Rust adds to it.
+/// The reason of an error, without the number that Rust adds to it, also inside an explanation.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
-    match error.raw_os_error() {
-        Some(number) => text
-            .trim_end_matches(&format!(" (os error {number})"))
-            .to_owned(),
+    match errno(error) {
+        Some(number) => text.replace(&format!(" (os error {number})"), ""),
         None => text,
     }
 }
@@ -406,6 +404,10 @@ mod tests {
         let error = io::Error::from_raw_os_error(libc::ENOENT);
         assert_eq!(reason(&error), "No such file or directory");
         assert_eq!(reason(&io::Error::other("why (x)")), "why (x)");
+        let text = format!("directory /a: {error}: not there");
+        let explained = outboard::explained(error, text);
+        let expected = "directory /a: No such file or directory: not there";
+        assert_eq!(reason(&explained), expected);
     }
 
     #[test]

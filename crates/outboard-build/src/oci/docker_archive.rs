@@ -22,6 +22,8 @@ const MANIFEST: &str = "manifest.json";
 const MOST_MEMBERS: usize = 20_000;
 /// Links that lead to each other.
 const MOST_LINKS: usize = 4;
+/// Names of images have these in front if nothing else is there; Docker does not show them.
+const USUAL_PLACES: [&str; 2] = ["docker.io/library/", "docker.io/"];
 
 /// A member of the archive.
 enum DockerMember {
@@ -46,9 +48,18 @@ pub(super) fn find(path: &Path, tag: Option<&str>, shown: &str) -> Result<FoundI
     archive.image(chosen)
 }
 
+/// A name of `REPOSITORY:TAG` as Docker shows it. `skopeo` and `podman` write the whole name.
+fn short(name: &str) -> &str {
+    let mut places = USUAL_PLACES.iter();
+    places
+        .find_map(|place| name.strip_prefix(place))
+        .unwrap_or(name)
+}
+
 /// Whether a name of `REPOSITORY:TAG` is what the user wrote: all of it, or its tag.
 fn has_tag(known: &str, wanted: &str) -> bool {
-    known == wanted || known.rsplit_once(':').is_some_and(|(_, tag)| tag == wanted)
+    let tag = known.rsplit_once(':').map(|(_, tag)| tag);
+    short(known) == short(wanted) || tag == Some(wanted)
 }
 
 /// The path that a link of a member leads to.
@@ -243,5 +254,13 @@ mod tests {
     fn a_tag_is_enough() {
         assert!(has_tag("localhost:5000/a/b:12", "12") && has_tag("a:b", "a:b"));
         assert!(!has_tag("a:b", "a") && !has_tag("a", "a:latest"));
+    }
+
+    #[test]
+    fn names_with_and_without_dockers_registry_are_the_same() {
+        assert!(has_tag("docker.io/site/web:2", "site/web:2"));
+        assert!(has_tag("docker.io/library/debian:12", "debian:12"));
+        assert!(has_tag("site/web:2", "docker.io/site/web:2"));
+        assert!(!has_tag("quay.io/site/web:2", "site/web:2"));
     }
 }

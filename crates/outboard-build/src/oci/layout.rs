@@ -172,7 +172,7 @@ impl OciLayout<'_> {
             ),
             (Some(tag), tags) => unsupported(
                 self.shown,
-                format!("there is no tag {tag:?}: there are {}", tags.join(", ")),
+                format!("there is no tag {tag:?}: its tags: {}", tags.join(", ")),
             ),
             (None, tags) => unsupported(
                 self.shown,
