@@ -672,6 +672,23 @@ impl Fd {
         unsafe { self.call(libc::SYS_fallocate, arguments) }.map(drop)
     }
 
+    /// Whether both write into one file, pipe, socket or device in one way: the access mode and
+    /// `O_APPEND` are the same, too.
+    pub fn writes_as(&self, other: &Self) -> io::Result<bool> {
+        let way = |fd: &Self| -> io::Result<_> {
+            let found = fd.stat()?;
+            let flags = fd.flags()? as c_int & (libc::O_ACCMODE | libc::O_APPEND);
+            Ok((found.st_dev, found.st_ino, flags))
+        };
+        Ok(way(self)? == way(other)?)
+    }
+
+    /// The `O_*` of this open file.
+    fn flags(&self) -> io::Result<usize> {
+        // SAFETY: has only numbers as its arguments.
+        unsafe { self.call(libc::SYS_fcntl, [libc::F_GETFL as usize, 0, 0, 0, 0]) }
+    }
+
     /// Turns `O_DIRECT` on or off, for all descriptors of this open file. Not every file system has
     /// it. SMB does not get it: netfs of Linux 6.12 frees a direct read twice if the read cannot
     /// begin, because the server has ended.
@@ -680,8 +697,7 @@ impl Fd {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         let flag = libc::O_DIRECT as usize;
-        // SAFETY: has only numbers as its arguments.
-        let old = unsafe { self.call(libc::SYS_fcntl, [libc::F_GETFL as usize, 0, 0, 0, 0]) }?;
+        let old = self.flags()?;
         let new = if direct { old | flag } else { old & !flag };
         // SAFETY: has only numbers as its arguments.
         unsafe { self.call(libc::SYS_fcntl, [libc::F_SETFL as usize, new, 0, 0, 0]) }.map(drop)

@@ -108,7 +108,8 @@ fn to_its_end(
         // Not worth an error.
         let _ = system.adopt_orphans();
         let terminal = own.terminal(run.command.wants_terminal).map_err(failed)?;
-        let streams = Streams::new(&run.kernel, root, terminal.as_ref());
+        let is_apart = own.has_error_apart(terminal.is_some()).map_err(failed)?;
+        let streams = Streams::new(&run.kernel, root, terminal.as_ref(), is_apart);
         let streams = streams.map_err(failed)?;
         let program = run.start(&run.command, root, streams.files())?;
         (Children::first(system, program).map_err(failed)?, streams)

@@ -18,6 +18,11 @@ use std::path::Path;
 /// Milliseconds until a signal is noticed that comes just before the wait.
 const PATIENCE: i32 = 100;
 
+/// Whether standard output and standard error of this process are one file, as after `2>&1`.
+pub fn outputs_are_one() -> io::Result<bool> {
+    Fd::standard(1)?.writes_as(&Fd::standard(2)?)
+}
+
 /// An output in order: a pipe, terminal or socket, or a file.
 pub struct StreamOutput {
     fd: Fd,

@@ -208,6 +208,7 @@ impl ControlServer {
         connection: &ClientConnection,
         request: ProgramRequest,
     ) -> Result<ConnectedProgram, (Error, u8)> {
+        let has_error_apart = request.has_error_apart();
         let terminal = request.terminal.map(of_request);
         let command = self.run.command.further(request);
         let started = || {
@@ -216,7 +217,8 @@ impl ControlServer {
                 .as_ref()
                 .ok_or_else(|| Error::failed("cannot run it", &ended()))?;
             let failed = |error| Error::failed("cannot make the program's streams", &error);
-            let streams = Streams::new(&self.run.kernel, root, terminal.as_ref());
+            let kernel = &self.run.kernel;
+            let streams = Streams::new(kernel, root, terminal.as_ref(), has_error_apart);
             let streams = streams.map_err(failed)?;
             let start = || self.run.start(&command, root, streams.files());
             let (program, end) = self.children.start(start)?;
@@ -287,7 +289,6 @@ fn window((rows, columns): (u16, u16)) -> WindowSize {
 fn of_request(request: TerminalRequest) -> OutsideTerminal {
     OutsideTerminal {
         is_shown: request.is_shown,
-        has_error_apart: request.has_error_apart,
         settings: None,
         size: request.size.map(window),
     }

@@ -68,6 +68,17 @@ pub struct ProgramRequest {
     pub user: Option<OsString>,
     /// The program gets a terminal.
     pub terminal: Option<TerminalRequest>,
+    /// Without a terminal: one pipe for output and errors, whose bytes all come as output.
+    #[serde(default)]
+    pub has_one_output: bool,
+}
+
+impl ProgramRequest {
+    /// Whether the errors come in frames of their own.
+    pub(super) fn has_error_apart(&self) -> bool {
+        self.terminal
+            .map_or(!self.has_one_output, |terminal| terminal.has_error_apart)
+    }
 }
 
 /// The terminal of a program.

@@ -3,7 +3,7 @@
 //! Another command's are in `connection`, and those of a run in the background are none and a log.
 
 use super::log_output::LogOutput;
-use crate::stream_output::StreamOutput;
+use crate::stream_output::{outputs_are_one, StreamOutput};
 use outboard::{Fd, RawTerminal, TerminalSettings, WindowSize};
 use outboard_sandbox::interrupt::Interrupt;
 use std::io::{self, IsTerminal, Read, Write};
@@ -11,8 +11,8 @@ use std::io::{self, IsTerminal, Read, Write};
 /// The streams outside.
 pub(super) struct Outside {
     pub(super) input: Box<dyn Read + Send>,
-    /// Standard output and standard error. With a terminal, the first alone, unless the errors are
-    /// [apart](OutsideTerminal::has_error_apart).
+    /// Standard output and standard error. The first alone, unless the errors are
+    /// [apart](OwnStreams::has_error_apart).
     pub(super) outputs: [Box<dyn Write + Send>; 2],
 }
 
@@ -21,8 +21,6 @@ pub(super) struct Outside {
 pub(super) struct OutsideTerminal {
     /// Somebody sits at a terminal: when it goes away, so does the program's.
     pub(super) is_shown: bool,
-    /// Standard error is no terminal.
-    pub(super) has_error_apart: bool,
     pub(super) settings: Option<TerminalSettings>,
     pub(super) size: Option<WindowSize>,
 }
@@ -51,10 +49,18 @@ impl OwnStreams {
         }
         Ok(Some(OutsideTerminal {
             is_shown: true,
-            has_error_apart: !io::stderr().is_terminal(),
             settings: Some(Fd::standard(0)?.terminal_settings()?),
             size: self.size(),
         }))
+    }
+
+    /// Whether the program's errors are apart from its output. `has_terminal`: it has one.
+    pub(super) fn has_error_apart(&self, has_terminal: bool) -> io::Result<bool> {
+        match (self.is_terminal, has_terminal) {
+            (true, _) => Ok(!io::stderr().is_terminal()),
+            (false, true) => Ok(false),
+            (false, false) => Ok(!outputs_are_one()?),
+        }
     }
 
     /// The size of the terminal, if there is one.

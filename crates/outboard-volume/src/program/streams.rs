@@ -7,6 +7,9 @@
 //! | of the input | the input outside to the program's, until one of them ends |
 //! | of each output | the program's to the one outside, until all programs have closed theirs |
 //!
+//! If output and errors are one file outside, they are one pipe for the program, too: what it
+//! writes stays in order.
+//!
 //! While a terminal outside is that of a program, it passes all bytes as they are: keys such as
 //! Ctrl-C become signals in the kernel. If it goes away, the program gets SIGHUP.
 
@@ -47,37 +50,38 @@ pub(super) struct RunningStreams {
 }
 
 impl Streams {
-    /// `terminal`: the program gets one.
+    /// `terminal`: the program gets one. `has_error_apart`: its errors get a pipe of their own.
     pub(super) fn new(
         kernel: &Kernel,
         root: &ProgramRoot,
         terminal: Option<&OutsideTerminal>,
+        has_error_apart: bool,
     ) -> io::Result<Self> {
-        match terminal {
-            Some(terminal) => Self::of_terminal(kernel, root, terminal),
-            None => Self::of_pipes(kernel),
+        let mut streams = match terminal {
+            Some(terminal) => Self::of_terminal(root, terminal)?,
+            None => Self::of_pipes(kernel)?,
+        };
+        if has_error_apart {
+            let (error, end) = kernel.pipe()?;
+            streams.outputs.push((error, 1));
+            streams.files[2] = end;
         }
+        Ok(streams)
     }
 
     fn of_pipes(kernel: &Kernel) -> io::Result<Self> {
         let (input_end, input) = kernel.pipe()?;
-        let (output, output_end) = kernel.pipe()?;
-        let (error, error_end) = kernel.pipe()?;
+        let (output, end) = kernel.pipe()?;
         Ok(Self {
-            files: [input_end, output_end, error_end],
+            files: [input_end, copy(&end)?, end],
             input,
-            outputs: vec![(output, 0), (error, 1)],
+            outputs: vec![(output, 0)],
             terminal: None,
         })
     }
 
-    fn of_terminal(
-        kernel: &Kernel,
-        root: &ProgramRoot,
-        outside: &OutsideTerminal,
-    ) -> io::Result<Self> {
+    fn of_terminal(root: &ProgramRoot, outside: &OutsideTerminal) -> io::Result<Self> {
         let (user, program) = root.terminal()?;
-        let copy = |file: &File| file.as_fd().duplicate().map(File::from);
         let terminal = Terminal {
             end: user.as_fd().duplicate()?,
             is_shown: outside.is_shown,
@@ -86,18 +90,10 @@ impl Streams {
             program.as_fd().set_terminal_settings(settings)?;
         }
         terminal.set_size(outside.size);
-        let mut outputs = vec![(copy(&user)?, 0)];
-        let error = if outside.has_error_apart {
-            let (error, end) = kernel.pipe()?;
-            outputs.push((error, 1));
-            end
-        } else {
-            copy(&program)?
-        };
         Ok(Self {
-            files: [copy(&program)?, program, error],
+            files: [copy(&program)?, copy(&program)?, program],
+            outputs: vec![(copy(&user)?, 0)],
             input: user,
-            outputs,
             terminal: Some(Arc::new(terminal)),
         })
     }
@@ -136,6 +132,11 @@ impl Streams {
             terminal: self.terminal,
         })
     }
+}
+
+/// A second descriptor of a file.
+fn copy(file: &File) -> io::Result<File> {
+    file.as_fd().duplicate().map(File::from)
 }
 
 impl RunningStreams {

@@ -18,7 +18,7 @@ use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::program::frames::{
     Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest,
 };
-use outboard_volume::stream_output::StreamOutput;
+use outboard_volume::stream_output::{outputs_are_one, StreamOutput};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
@@ -117,6 +117,7 @@ fn request(options: &ExecArgs, is_terminal: bool) -> ProgramRequest {
         directory: options.how.workdir.clone(),
         user: options.how.user.clone(),
         terminal: (is_terminal || options.how.tty).then_some(terminal),
+        has_one_output: outputs_are_one().unwrap_or(false),
     }
 }
 
