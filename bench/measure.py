@@ -25,6 +25,9 @@ from labs import labs
 from many_files import many_files
 from network import network
 from programs import run_programs
+from run_bind import run_bind
+from run_servers import run_servers
+from run_work import run_work
 from support import images
 from tar_in_out import tar_in_out
 from web_server import web_server
@@ -505,7 +508,8 @@ BENCHMARKS = {
     "latency": latency, "listing": listing, "big_read": big_read, "copy_tree": copy_tree,
     "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
     "many_files": many_files, "boot": boot, "instances": instances, "snapshot": snapshot,
-    "network": network, "web_server": web_server, "labs": labs, "programs": run_programs
+    "network": network, "web_server": web_server, "labs": labs, "programs": run_programs,
+    "run_work": run_work, "run_servers": run_servers, "run_bind": run_bind
 }
 
 
