@@ -13,6 +13,7 @@ import pytest
 
 from support import debian_root, host
 from support.patience import wait_until
+from support.terminal import SIZE, Terminal
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600), pytest.mark.needs("mmdebstrap")]
 
@@ -219,6 +220,56 @@ def test_ssh_commands(ssh):
 def test_ssh_terminal(ssh):
     said = ssh.run("ann", "test -t 0 && tty; stty size; exit 5", "-tt", ok=(5,)).stdout
     assert "/dev/pts/" in said and "0 0" in said, said
+
+
+ROUNDS_AT_TERMINAL = 40
+
+
+def interrupt(terminal, number):
+    """Ctrl-C ends a program. Text that follows at once, or later, arrives: Linux drops only what
+    was typed before.
+
+    The program says that it runs. Before it is in the foreground, Ctrl-C is the shell's, and does
+    not end it, also at the terminal of any other sshd.
+    """
+    terminal.type(b"bash -c 'echo u\"\"p; exec sleep 1000'\r")
+    terminal.expect(b"up\r\n")
+    terminal.type(b"\x03")
+    if number % 2:
+        terminal.expect(b"^C")
+        terminal.expect(b"ready> ")
+    terminal.type(b"echo typed $((%d + 1)) $?\r" % number)
+    terminal.expect(b"typed %d %d\r\n" % (number + 1, 128 + signal.SIGINT))
+    terminal.expect(b"ready> ")
+
+
+@pytest.mark.needs("ssh", "ssh-keygen")
+def test_ssh_job_control(ssh):
+    shell = "env PS1='ready> ' bash --norc --noediting -i"
+    words = ("ssh", "-tt", *ssh.options, "-p", str(ssh.port), "ann@127.0.0.1", shell)
+    with Terminal(*words) as terminal:
+        terminal.expect(b"ready> ")
+        terminal.type(b"stty size\r")
+        terminal.expect(b"%d %d\r\n" % SIZE)
+        terminal.expect(b"ready> ")
+        for number in range(ROUNDS_AT_TERMINAL):
+            interrupt(terminal, number)
+        terminal.type(b"cat\r")
+        terminal.type(b"one\r")
+        terminal.expect(b"one\r\none\r\n")
+        terminal.type(b"\x1a")
+        terminal.expect(b"Stopped")
+        terminal.type(b"fg\r")
+        terminal.expect(b"fg\r\ncat\r\n")
+        terminal.type(b"two\r")
+        terminal.expect(b"two\r\ntwo\r\n")
+        terminal.type(b"\x04")
+        terminal.expect(b"ready> ")
+        terminal.set_size(20, 70)
+        terminal.type(b"until [ \"$(stty size)\" = '20 70' ]; do sleep 0.05; done; echo fi''ts\r")
+        terminal.expect(b"fits\r\n")
+        terminal.type(b"exit 5\r")
+        assert terminal.running.wait(60) == 5
 
 
 @pytest.mark.needs("ssh", "ssh-keygen", "scp", "rsync")

@@ -3,20 +3,15 @@
 inside, with sizes, signals and job control.
 """
 
-import fcntl
 import os
-import pty
 import signal
-import struct
 import subprocess
-import termios
 
 import pytest
 
 from support import images, program, programs
 from support.patience import wait_until
-
-SIZE = (30, 90)
+from support.terminal import SIZE, Terminal
 
 
 @pytest.fixture(scope="module", name="image")
@@ -27,62 +22,14 @@ def fixture_image(tmp_path_factory):
     return images.make_ext4_of(path, tree)
 
 
-def take_terminal():
-    """In the child: a session whose terminal is standard input."""
-    os.setsid()
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-class Terminal:
-    """A command at a terminal of its own."""
-
-    def __init__(self, *words, **streams):
-        self.main, other = pty.openpty()
-        self.set_size(*SIZE)
-        self.before = termios.tcgetattr(other)
-        streams = {"stdin": other, "stdout": other, "stderr": other, **streams}
-        self.running = subprocess.Popen(program.command(*words), preexec_fn=take_terminal,
-                                        **streams)
-        self.other = other
-        self.shown = b""
-
-    def set_size(self, rows, columns):
-        fcntl.ioctl(self.main, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def settings(self):
-        return termios.tcgetattr(self.other)
-
-    def type(self, keys: bytes) -> None:
-        os.write(self.main, keys)
-
-    def expect(self, text: bytes) -> None:
-        """Reads until the text appears, and drops it and what was before."""
-        while text not in self.shown:
-            more = os.read(self.main, 4096)
-            assert more, self.shown
-            self.shown += more
-        self.shown = self.shown.split(text, 1)[1]
-
-    def close(self):
-        os.close(self.other)
-        os.close(self.main)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *reason):
-        self.running.kill()
-        self.running.wait()
-        for end in (self.other, self.main):
-            try:
-                os.close(end)
-            except OSError:
-                pass
+def at_terminal(*words, **streams):
+    """A command of the program at a terminal of its own."""
+    return Terminal(*program.command(*words), **streams)
 
 
 def shell(image, **streams):
     words = ("run", "-e", "PS1=ready> ", image, "--", "bash", "--norc", "--noediting", "-i")
-    started = Terminal(*words, **streams)
+    started = at_terminal(*words, **streams)
     started.expect(b"ready> ")
     return started
 
@@ -123,7 +70,7 @@ def test_keys_are_signals_inside(image):
 
 def test_a_new_size_is_passed_on(image):
     text = "trap 'echo now; stty size' WINCH; echo set; while :; do sleep 0.05; done"
-    with Terminal("run", image, "--", "bash", "-c", text) as terminal:
+    with at_terminal("run", image, "--", "bash", "-c", text) as terminal:
         terminal.expect(b"set\r\n")
         terminal.set_size(20, 70)
         terminal.expect(b"now\r\n20 70\r\n")
@@ -137,7 +84,7 @@ def test_a_terminal_that_goes_away(image):
 
 @pytest.mark.parametrize("number", (signal.SIGTERM, signal.SIGHUP))
 def test_settings_are_restored_after_a_signal(image, number):
-    with Terminal("run", image, "--", "sleep", "1000") as terminal:
+    with at_terminal("run", image, "--", "sleep", "1000") as terminal:
         wait_until(lambda: terminal.settings() != terminal.before, "the terminal is raw")
         terminal.running.send_signal(number)
         assert terminal.running.wait(60) == 128 + number
@@ -147,7 +94,7 @@ def test_settings_are_restored_after_a_signal(image, number):
 def test_settings_are_restored_by_a_second_signal(image):
     """The program ignores the first."""
     text = "trap '' TERM INT; echo deaf; while :; do sleep 0.1; done"
-    with Terminal("run", image, "--", "bash", "-c", text) as terminal:
+    with at_terminal("run", image, "--", "bash", "-c", text) as terminal:
         terminal.expect(b"deaf")
         terminal.running.send_signal(signal.SIGTERM)
         wait_until(lambda: terminal.running.send_signal(signal.SIGTERM) or
@@ -158,8 +105,9 @@ def test_settings_are_restored_by_a_second_signal(image):
 
 def test_a_standard_error_of_another_kind_stays_apart(image, work):
     path = os.path.join(work, "errors")
-    with open(path, "wb") as errors, Terminal("run", image, "--", "bash", "-c",
-                                              "echo shown; echo apart >&2", stderr=errors) as shown:
+    text = "echo shown; echo apart >&2"
+    with (open(path, "wb") as errors,
+          at_terminal("run", image, "--", "bash", "-c", text, stderr=errors) as shown):
         shown.expect(b"shown\r\n")
         assert shown.running.wait(60) == 0
     with open(path, "rb") as errors:
@@ -186,7 +134,7 @@ def test_a_further_program_has_a_terminal(image, tmp_path, monkeypatch):
     begun = program.run("run", "-d", "--name", "far", image, "--", "sleep", "1000")
     assert begun.code == 0, begun
     words = ("exec", "-e", "PS1=ready> ", "far", "--", "bash", "--norc", "--noediting", "-i")
-    with Terminal(*words) as terminal:
+    with at_terminal(*words) as terminal:
         terminal.expect(b"ready> ")
         terminal.type(b"tty; stty size\n")
         terminal.expect(b"/dev/pts/")
