@@ -16,6 +16,7 @@ mod partitions;
 mod pax;
 mod probe;
 mod qcow2;
+mod remote_call;
 mod tar;
 mod undo;
 mod vhd;
@@ -38,6 +39,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("pax", pax::run),
     ("probe", probe::run),
     ("qcow2", qcow2::run),
+    ("remote_call", remote_call::run),
     ("tar", tar::run),
     ("undo", undo::run),
     ("vhd", vhd::run),

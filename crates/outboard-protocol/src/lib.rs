@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#![doc = include_str!("../README.md")]
+
+pub mod argument;
+mod check;
+pub mod choice;
+pub mod message;
+pub mod reason;
+pub mod row;
+pub mod table;
+
+pub use check::{check, CallRequest, Checked, Data, Form, Refusal, SlotSpan, GUARD, SPANS_MOST};
