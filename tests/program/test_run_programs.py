@@ -203,6 +203,11 @@ def test_changes_that_stay(image, work):
     done = program.good("cat", f"{copy}:/kept")
     assert done.out == "kept\n"
     assert program.run("cat", f"{copy}:/text").code == 1
+    # The image had none of them.
+    made = host.run("debugfs", "-R", "ls -l /", copy).stdout.splitlines()
+    modes = {words[-1]: words[1] for words in map(str.split, made) if words}
+    assert {name: modes[name] for name in ("proc", "sys", "dev", "tmp", "run")} == {
+        "proc": "40555", "sys": "40555", "dev": "40755", "tmp": "41777", "run": "40755"}
 
 
 def test_a_journal_is_replayed_in_memory(image, work):

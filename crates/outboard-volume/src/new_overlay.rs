@@ -60,7 +60,7 @@ impl NewOverlay {
         self.end(true);
     }
 
-    /// Ends the copy by a request: the sandbox lets nobody shut the channel down.
+    /// Ends the copy by a request.
     fn end(&self, remove: bool) {
         let mut remover = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut remover) = remover.take() {

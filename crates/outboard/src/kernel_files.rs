@@ -9,9 +9,14 @@ use std::io;
 /// The directory of this crate in the kernel's root. Linux makes no such directory.
 pub(crate) const HOME: &str = "/outboard";
 
-/// Makes a directory, unless it exists.
+/// Makes a directory of the kernel's own, unless it exists.
 pub(crate) fn make_directory(root: &Fd, path: &CStr) -> io::Result<()> {
-    match root.make_directory_at(path, 0o700) {
+    make_directory_of(root, path, 0o700)
+}
+
+/// Makes a directory with this mode, unless it exists.
+pub(crate) fn make_directory_of(root: &Fd, path: &CStr, mode: u32) -> io::Result<()> {
+    match root.make_directory_at(path, mode) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }

@@ -20,7 +20,7 @@ mod mount_points;
 mod text_file;
 
 use crate::host_directory;
-use crate::kernel_files::make_directory;
+use crate::kernel_files::{make_directory, make_directory_of};
 use crate::program_leftovers;
 use crate::{File, HostDirectory, Mount, Tree};
 use mount_points::MountPoints;
@@ -58,21 +58,22 @@ const LINKS: [(&CStr, &CStr); 5] = [
     (c"dev/ptmx", c"pts/ptmx"),
 ];
 
-/// The mounts below the root, in this order: type, path, options. A path that is not there is
-/// made.
-const MOUNTS: [(&CStr, &CStr, &CStr); 8] = [
-    (c"proc", c"proc", c""),
-    (c"sysfs", c"sys", c""),
+/// The mounts below the root, in this order: type, path, mode, options. A path that is not there is
+/// made, with this mode.
+const MOUNTS: [(&CStr, &CStr, u32, &CStr); 8] = [
+    (c"proc", c"proc", 0o555, c""),
+    (c"sysfs", c"sys", 0o555, c""),
     (
         c"cgroup2",
         c"sys/fs/cgroup",
+        0o555,
         c"nsdelegate,memory_recursiveprot",
     ),
-    (c"tmpfs", c"dev", c"mode=0755"),
-    (c"devpts", c"dev/pts", c"mode=0620,ptmxmode=0666"),
-    (c"tmpfs", c"dev/shm", c"mode=1777"),
-    (c"tmpfs", c"tmp", c"mode=1777"),
-    (c"tmpfs", c"run", c"mode=0755"),
+    (c"tmpfs", c"dev", 0o755, c"mode=0755"),
+    (c"devpts", c"dev/pts", 0o755, c"mode=0620,ptmxmode=0666"),
+    (c"tmpfs", c"dev/shm", 0o1777, c"mode=1777"),
+    (c"tmpfs", c"tmp", 0o1777, c"mode=1777"),
+    (c"tmpfs", c"run", 0o755, c"mode=0755"),
 ];
 
 /// A root for programs ([`Mount::program_root`]).
@@ -272,8 +273,8 @@ fn copy_owner(from: &Fd, place: &Fd) -> io::Result<()> {
 /// In the root, which is the working directory.
 fn furnish_here(system: &System) -> io::Result<()> {
     let here = Fd::working_directory(system);
-    for (kind, path, options) in MOUNTS {
-        make_directory(&here, path)
+    for (kind, path, mode, options) in MOUNTS {
+        make_directory_of(&here, path, mode)
             .and_then(|()| system.mount(kind, path, kind, 0, options))
             .map_err(|error| named(error, path))?;
     }

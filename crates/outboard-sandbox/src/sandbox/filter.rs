@@ -52,6 +52,8 @@ const PLAIN: &[i64] = &[
     libc::SYS_pipe2,
     libc::SYS_recvfrom,
     libc::SYS_sendto,
+    // The end of messages to another process of this command.
+    libc::SYS_shutdown,
     libc::SYS_eventfd2,
     libc::SYS_poll,
     libc::SYS_ppoll,
@@ -167,7 +169,6 @@ const CONNECTIONS: &[i64] = &[
     libc::SYS_setsockopt,
     libc::SYS_getsockname,
     libc::SYS_getpeername,
-    libc::SYS_shutdown,
 ];
 
 /// Messages of several pieces on sockets. The sandbox's sockets pass no descriptors.

@@ -256,3 +256,11 @@ fn a_filter_takes_few_instructions() {
         assert!(steps < 20, "{call}: {steps}");
     }
 }
+
+/// A process tells a copy of itself that no more requests come, with every set of calls.
+#[test]
+fn channels_are_ended() {
+    let filter = allow_only(rules(false, false, SocketCalls::Nothing).unwrap()).unwrap();
+    let result = run(&filter, ARCHITECTURE_X86_64, number("shutdown")).0;
+    assert_eq!(result, libc::SECCOMP_RET_ALLOW);
+}
