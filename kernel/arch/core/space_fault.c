@@ -6,9 +6,11 @@
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/oom.h>
+#include <linux/pagemap.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
+#include <linux/userfaultfd_k.h>
 #include "page_entry.h"
 #include "space.h"
 #include "space_fault.h"
@@ -20,6 +22,11 @@
 
 /* The most pages that a program gets with one fault. */
 #define OB_NEW_PAGES_MOST 16
+
+/* Of so much of a file a program gets all cached pages with one fault. */
+#define OB_CACHED_BYTES (256UL << 10)
+/* Of so much Linux brings them at a time: fault_around_bytes of mm/memory.c. */
+#define OB_NEAR_BYTES (64UL << 10)
 
 /* Waits for nothing, and leaves the reserves alone. */
 #define OB_GFP_BLOCK \
@@ -42,19 +49,35 @@ static enum ob_fault_outcome ob_area_outcome(const struct vm_area_struct *vma, u
 	return vma->vm_flags & VM_IO ? OB_FAULT_NO_DATA : OB_FAULT_DONE;
 }
 
+/* How many pages in a row, which end at `address`, the program has touched. */
+static unsigned int ob_touched_before(struct vm_area_struct *vma, unsigned long address)
+{
+	unsigned int most = min((address - vma->vm_start) / PAGE_SIZE, OB_NEW_PAGES_MOST);
+	unsigned int count = 0;
+
+	while (count < most &&
+	       !ob_user_is_untouched(vma->vm_mm, address - (count + 1) * PAGE_SIZE))
+		count++;
+	return count;
+}
+
 /*
  * How many pages the program gets at `address`. It writes to one page after the other if its fault
- * before has brought those that end there. Then it gets twice as many as before, of memory that
- * nobody has touched. They are in one table of pages. The mm is locked.
+ * before has brought those that end there, or, as it may do this in several places in turn, if it
+ * has touched them. Then it gets twice as many, of memory that nobody has touched. They are in one
+ * table of pages. The mm is locked.
  */
 static unsigned int ob_new_pages(struct vm_area_struct *vma, unsigned long address)
 {
 	struct thread_struct *thread = &current->thread;
 	unsigned long end = min(vma->vm_end, ALIGN(address + 1, PMD_SIZE));
-	unsigned int most = 1, count = 0;
+	unsigned int before, most = 1, count = 0;
 
-	if (thread->shown_end == address && vma_is_anonymous(vma))
-		most = min3(2 * thread->new_pages, OB_NEW_PAGES_MOST, (end - address) / PAGE_SIZE);
+	if (vma_is_anonymous(vma)) {
+		before = thread->shown_end == address ? thread->new_pages :
+			ob_touched_before(vma, address);
+		most = min3(2 * before, OB_NEW_PAGES_MOST, (end - address) / PAGE_SIZE);
+	}
 	while (most > 1 && count < most &&
 	       ob_user_is_untouched(vma->vm_mm, address + count * PAGE_SIZE))
 		count++;
@@ -105,11 +128,42 @@ struct folio *ob_alloc_zeroed_folio(struct vm_area_struct *vma, unsigned long ad
 	return folio;
 }
 
+/* Whether the page cache has that page of the mapping's file, so that nobody waits for a disk. */
+static bool ob_is_cached(struct vm_area_struct *vma, unsigned long address)
+{
+	struct folio *folio = filemap_get_folio(vma->vm_file->f_mapping,
+						linear_page_index(vma, address));
+	bool is_cached;
+
+	if (IS_ERR(folio))
+		return false;
+	is_cached = folio_test_uptodate(folio);
+	folio_put(folio);
+	return is_cached;
+}
+
+/*
+ * Linux brings pages of the page cache that are near. A fault costs more here, so a program gets
+ * those of a larger part of the file. The mm is locked.
+ */
+static void ob_bring_cached(struct vm_area_struct *vma, unsigned long address)
+{
+	unsigned long start = max(vma->vm_start, ALIGN_DOWN(address, OB_CACHED_BYTES));
+	unsigned long end = min(vma->vm_end, ALIGN(address + 1, OB_CACHED_BYTES));
+	vm_fault_t outcome = 0;
+
+	for (; start < end && !(outcome & OB_FAULT_ENDED); start = ALIGN(start + 1, OB_NEAR_BYTES))
+		if (ob_user_is_untouched(vma->vm_mm, start) && ob_is_cached(vma, start))
+			outcome = handle_mm_fault(vma, start, 0, NULL);
+}
+
 /* Brings the page, and further ones. The mm is locked. */
 static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long address,
 				 unsigned int flags)
 {
-	unsigned int count = flags & FAULT_FLAG_WRITE ? ob_new_pages(vma, address & PAGE_MASK) : 1;
+	/* The program itself brings pages there, one for each fault. */
+	const bool is_alone = userfaultfd_armed(vma), writes = flags & FAULT_FLAG_WRITE;
+	unsigned int count = writes && !is_alone ? ob_new_pages(vma, address & PAGE_MASK) : 1;
 	vm_fault_t outcome, further = 0;
 
 	ob_block_begin(count);
@@ -119,6 +173,8 @@ static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long addre
 		further = handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL);
 	}
 	ob_block_end();
+	if (!writes && !is_alone && vma->vm_file && !(outcome & OB_FAULT_ENDED))
+		ob_bring_cached(vma, address);
 	return outcome;
 }
 
