@@ -21,28 +21,29 @@ static int enter(const char *image)
 	if (error < 0)
 		return fprintf(stderr, "%s: %s\n", image, strerror(-error)), error;
 	snprintf(device, sizeof(device), "/dev/%s", name);
+	/* Descriptors 0 to 2: the image may have no /dev/null. */
+	for (int i = 0; i < 3; i++)
+		ob_sys_open("/dev/null", O_RDWR, 0);
 	ob_sys_mkdir("/root", 0755);
 	if (ob_sys_mount(device, "/root", "ext4", MS_RDONLY, NULL) < 0 ||
 	    ob_sys_chroot("/root") < 0)
 		return perror("mount"), -1;
+	/* Programs expect these. An image without the directories does without. */
+	ob_sys_mount("proc", "/proc", "proc", 0, NULL);
+	ob_sys_mount("dev", "/dev", "devtmpfs", 0, NULL);
 	return ob_sys_chdir("/");
 }
 
-/* The program's descriptor 1 is a pipe; 0 and 2 stay closed. */
+/* The program's descriptor 1 is a pipe; it shares 0 and 2, which are /dev/null. */
 static int run(char **arguments)
 {
 	char buffer[4096];
 	int ends[2], status = 0, pid;
 	long length;
 
-	/* Three descriptors that no pipe may get. */
-	for (int i = 0; i < 3; i++)
-		ob_sys_open("/", O_RDONLY, 0);
 	if (ob_sys_pipe2(ends, 0) < 0 || ob_sys_dup3(ends[1], 1, 0) < 0)
 		return perror("pipe"), 1;
 	ob_sys_close(ends[1]);
-	ob_sys_close(0);
-	ob_sys_close(2);
 	pid = ob_spawn(arguments[0], (const char *const *)arguments, NULL);
 	if (pid < 0)
 		return fprintf(stderr, "%s: %s\n", arguments[0], strerror(-pid)), 1;
