@@ -293,6 +293,9 @@ def test_captures_and_a_picture(work):
     # Echo requests and replies: the addresses, ICMP's type, and the data.
     assert bytes((10, 0, 0, 1, 10, 0, 0, 2, 8, 0)) in frames
     assert bytes((10, 0, 0, 2, 10, 0, 0, 1, 0, 0)) in frames
+    # Statistics (type 5) are the last block: the capture was ended, not cut off.
+    length = int.from_bytes(frames[-4:], "little")
+    assert int.from_bytes(frames[-length:][:4], "little") == 5
     texts = texts_of(f"{work}/lab.svg")
     assert "a" in texts and "b" in texts and any(text.startswith("l: ") for text in texts)
 

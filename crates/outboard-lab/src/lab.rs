@@ -23,6 +23,8 @@ const NODES_OF_PROCESSOR: usize = 4;
 const SPARE_FILES: u64 = 512;
 /// How long a request may take, beside the time that it asks for.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the nodes may take to write the rest of their captures.
+const CAPTURES_END: Duration = Duration::from_secs(5);
 
 pub struct RunningLab<'a> {
     topology: &'a Topology,
@@ -31,6 +33,7 @@ pub struct RunningLab<'a> {
     routes: Vec<Option<Vec<NodeRoute>>>,
     /// Whether each link is up.
     up: Vec<bool>,
+    has_captures: bool,
     /// The time from the first process to the last node that is ready.
     pub start_time: Duration,
     _directory: LabDirectory,
@@ -57,6 +60,7 @@ impl<'a> RunningLab<'a> {
             nodes: Vec::new(),
             routes: vec![None; topology.nodes.len()],
             up: vec![true; topology.links.len()],
+            has_captures: settings.captures.is_some(),
             start_time: Duration::ZERO,
             _directory: directory,
         };
@@ -202,9 +206,28 @@ impl<'a> RunningLab<'a> {
     }
 }
 
+impl RunningLab<'_> {
+    /// Has the nodes write the last frames into their captures, and end. One that is in the middle
+    /// of something else is not waited for long.
+    fn end_captures(&mut self) {
+        let end = Instant::now() + CAPTURES_END;
+        self.nodes.iter().for_each(NodeProcess::end_requests);
+        for node in &mut self.nodes {
+            let rest = || Some(end.saturating_duration_since(Instant::now()));
+            // A signal that ends the lab ends each wait after a moment.
+            while Instant::now() < end
+                && matches!(node.receive(rest()), Err(WorkerError::Interrupted))
+            {}
+        }
+    }
+}
+
 impl Drop for RunningLab<'_> {
     /// Ends the nodes before the directory of their links.
     fn drop(&mut self) {
+        if self.has_captures {
+            self.end_captures();
+        }
         // All end at the same time. Each is waited for when it is dropped.
         self.nodes.iter().for_each(NodeProcess::kill);
         self.nodes.clear();

@@ -65,7 +65,7 @@ struct Node<'a> {
     settings: &'a LabSettings,
     index: usize,
     net: Net,
-    _interfaces: Vec<Interface>,
+    interfaces: Vec<Interface>,
     routes: Vec<NodeRoute>,
     receiver: Option<Receiver>,
 }
@@ -80,7 +80,11 @@ pub fn run(
     match Node::start(topology, settings, index) {
         Ok(mut node) => {
             let served = lab.send(&Answer::Done).and_then(|()| node.serve(lab));
-            // The process ends: nobody needs its interfaces to be removed one after the other.
+            // Their files get the last frames when interfaces are removed. Else nobody needs that:
+            // the process ends.
+            if settings.captures.is_some() {
+                node.interfaces.clear();
+            }
             std::mem::forget(node);
             served
         }
@@ -159,18 +163,18 @@ impl<'a> Node<'a> {
             settings,
             index,
             net: kernel.net(),
-            _interfaces: Vec::new(),
+            interfaces: Vec::new(),
             routes: Vec::new(),
             receiver: None,
         };
         node.prepare()?;
         for (link, port, found) in topology.ports_of(index) {
             let description = node.description(link, port, found)?;
-            node._interfaces.push(kernel.add_interface(&description)?);
+            node.interfaces.push(kernel.add_interface(&description)?);
             if let Some(remote) = topology.nodes[index].tunnel {
                 let mtu = topology.links[link].mtu;
                 let outside = tunnel::open(&kernel, &found.interface(), mtu, remote)?;
-                node._interfaces.push(outside);
+                node.interfaces.push(outside);
             }
         }
         node.configure()?;
