@@ -6,7 +6,9 @@ mod address;
 mod compressed;
 mod dm;
 mod dns;
+mod documents;
 mod glob;
+mod layers;
 mod luks;
 mod lvm;
 mod md;
@@ -29,7 +31,9 @@ pub const ALL: &[(&str, Target)] = &[
     ("compressed", compressed::run),
     ("dm", dm::run),
     ("dns", dns::run),
+    ("documents", documents::run),
     ("glob", glob::run),
+    ("layers", layers::run),
     ("luks", luks::run),
     ("lvm", lvm::run),
     ("md", md::run),

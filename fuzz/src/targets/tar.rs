@@ -13,12 +13,17 @@ fn fix_checksum(block: &mut [u8]) {
     block[CHECKSUM].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
-pub fn run(bytes: &[u8]) {
+/// The archive with right checksums.
+pub(super) fn fixed(bytes: &[u8]) -> Vec<u8> {
     let mut archive = bytes.to_vec();
     for (index, block) in archive.chunks_exact_mut(BLOCK).enumerate() {
         if index == 0 || &block[257..262] == b"ustar" {
             fix_checksum(block);
         }
     }
-    read_archive(&archive);
+    archive
+}
+
+pub fn run(bytes: &[u8]) {
+    read_archive(&fixed(bytes));
 }

@@ -12,6 +12,8 @@ mod digest;
 mod docker_archive;
 mod documents;
 mod found;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod layered_tree;
 mod layout;
 mod prepare;
