@@ -164,7 +164,7 @@ def test_redis(image, work, ends):
 # ---- sshd ----
 
 SSHD = """set -e
-mkdir -p /run/sshd /root/.ssh
+mkdir -p /run/sshd
 useradd -m -s /bin/bash ann
 for home in /root /home/ann; do
     install -D -m 600 /key.pub $home/.ssh/authorized_keys
