@@ -8,6 +8,7 @@ and its runsc is looked for in PATH and beside the programs of the benchmarks.
 
 import os
 import shutil
+from collections.abc import Collection
 
 from contenders import OURS, OUT, Contender, Result, host, program, scratch, take_turns
 from support import images, programs
@@ -69,15 +70,20 @@ def found(name: str) -> str:
     return path
 
 
+def figures_of(output: str, rows: Collection[str], unit: float, who: str) -> dict[str, float]:
+    """The lines "ROW NUMBER" of a program, divided by `unit`: one for each row."""
+    lines = (line.split() for line in output.splitlines())
+    figures = {words[0]: float(words[1]) / unit for words in lines
+               if len(words) == 2 and words[0] in rows}
+    if set(figures) != set(rows):
+        raise host.ToolFailed(f"{who} has no figure of {set(rows) - set(figures)}")
+    return figures
+
+
 def measure(command: list) -> dict[str, float]:
     """Microseconds by row. What else a machine's console shows is left alone."""
     output = host.run("timeout", SECONDS_MOST, *command).stdout
-    lines = (line.split() for line in output.splitlines())
-    figures = {words[0]: float(words[1]) / 1000 for words in lines
-               if len(words) == 2 and words[0] in ROWS}
-    if set(figures) != set(ROWS):
-        raise host.ToolFailed(f"{command[0]} has no figure of {set(ROWS) - set(figures)}")
-    return figures
+    return figures_of(output, ROWS, 1000, command[0])
 
 
 def commands(tree: str, image: str) -> dict:

@@ -9,7 +9,7 @@ import os
 
 from contenders import OURS, Contender, Result, host, take_turns
 from debian_system import SCRIPTS, System, system
-from programs import GVISOR, NATIVE, UML
+from programs import GVISOR, NATIVE, UML, figures_of
 
 ROUNDS_MOST = 5
 SECONDS_MOST = 300
@@ -68,12 +68,7 @@ class Directory:
         finally:
             host.run("rm", "-rf", f"{self.path}/written", f"{self.path}/created")
             host.run("sync", "-f", self.path)
-        lines = (line.split() for line in output.splitlines())
-        figures = {words[0]: float(words[1]) / 1e6 for words in lines
-                   if len(words) == 2 and words[0] in ROWS}
-        if set(figures) != set(ROWS):
-            raise host.ToolFailed(f"{command[0]} has no figure of {set(ROWS) - set(figures)}")
-        return figures
+        return figures_of(output, ROWS, 1e6, command[0])
 
 
 def native(made: System, directory: Directory) -> dict[str, float]:

@@ -24,7 +24,7 @@ pub const SPANS_MOST: usize = 8;
 pub const GUARD: u64 = 1 << 20;
 
 /// The most bytes of mount options, with the zero byte.
-const OPTIONS_MOST: u64 = 4096;
+const OPTIONS_MOST: u32 = 4096;
 
 /// A call as the client asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +233,7 @@ impl<D: Data> Check<'_, D> {
             Argument::Null if self.given[index] == 0 => Ok(()),
             Argument::Flags { .. } | Argument::Null | Argument::Chosen => Err(Refusal::Arguments),
             Argument::Text { most } => self.push_text(index, most, Form::Slot),
-            Argument::Options => self.push_text(index, OPTIONS_MOST as u32, Form::Options),
+            Argument::Options => self.push_text(index, OPTIONS_MOST, Form::Options),
             Argument::Bytes { flow, size } => {
                 let length = match self.given[index] {
                     0 => 0,
