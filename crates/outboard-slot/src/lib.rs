@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#![doc = include_str!("../README.md")]
+
+mod client;
+pub mod layout;
+mod memory;
+mod processor;
+mod server;
+mod spin;
+mod word;
+
+pub use client::{ClientSlot, Peer};
+pub use server::{ServerSlot, SlotRequest, SlotTaker};
