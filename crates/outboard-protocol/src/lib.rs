@@ -4,6 +4,8 @@
 pub mod argument;
 mod check;
 pub mod choice;
+pub mod client;
+pub mod frames;
 pub mod message;
 pub mod reason;
 pub mod row;

@@ -14,7 +14,6 @@ mod command;
 mod connection;
 mod control;
 mod ends;
-pub mod frames;
 mod idle;
 mod log_output;
 mod network;

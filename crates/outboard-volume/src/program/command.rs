@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a user says of a program: its words, its environment, its user, its terminal.
 
-use super::frames::ProgramRequest;
 use crate::host_bind::HostBind;
 use outboard::{ProgramUser, Tree};
 use outboard_error::{Error, ErrorKind, Result};
+use outboard_protocol::frames::ProgramRequest;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;

@@ -7,8 +7,8 @@
 //! | of the input, of each output | copies, as for any program (`streams`) |
 //! | of the end | waits for the program and its output, and sends the status |
 
-use super::frames::{Frame, FrameKind, RunAnswer};
 use super::outside::Outside;
+use outboard_protocol::frames::{Frame, FrameKind, RunAnswer};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{channel, Receiver, Sender};

@@ -11,13 +11,15 @@
 use super::children::Children;
 use super::command::FAILED;
 use super::connection::{ClientConnection, InputEnd};
-use super::frames::{Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest};
 use super::outside::OutsideTerminal;
 use super::start::ProgramRun;
 use super::streams::{Streams, Terminal};
 use crate::control_socket::ControlSocket;
 use outboard::{System, WindowSize};
 use outboard_error::Error;
+use outboard_protocol::frames::{
+    Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest,
+};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::unix::net::UnixStream;
@@ -151,6 +153,10 @@ impl ControlServer {
             }) => {
                 let status = self.stop(signal, Duration::from_millis(milliseconds));
                 Frame::send(&mut &*socket, &RunAnswer::Ended(status.into_raw()))
+            }
+            Ok(Request::Client(_)) => {
+                let reason = "a run in the background takes no clients";
+                Frame::send(&mut &*socket, &failed(reason.to_owned()))
             }
             Err(error) => Frame::send(&mut &*socket, &failed(error.to_string())),
         }

@@ -14,10 +14,10 @@ use crate::exit_code::{set_failure_code, CommandStatus};
 use clap::Args;
 use outboard::{signals, Cancel, Fd, RawTerminal};
 use outboard_error::{Error, Result};
-use outboard_sandbox::interrupt::Interrupt;
-use outboard_volume::program::frames::{
+use outboard_protocol::frames::{
     Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest,
 };
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_volume::stream_output::{outputs_are_one, StreamOutput};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};

@@ -9,7 +9,7 @@ use crate::exit_code::CommandStatus;
 use crate::output::print_all;
 use outboard::send_fd;
 use outboard_error::{Error, Result};
-use outboard_volume::program::frames::{Frame, RunAnswer};
+use outboard_protocol::frames::{Frame, RunAnswer};
 use outboard_worker::{Launch, Started};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -4,7 +4,7 @@
 use super::named::{parse_name, NamedRun, RunState};
 use clap::Args;
 use outboard_error::{Error, Result};
-use outboard_volume::program::frames::{Frame, Request};
+use outboard_protocol::frames::{Frame, Request};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 

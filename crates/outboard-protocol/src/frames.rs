@@ -1,9 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0-only
-//! Frames between a run in the background and the commands that reach it: docs/protocol.md.
+// SPDX-License-Identifier: MIT
+//! Frames between a kernel's process and those who reach it, and the messages in them:
+//! docs/protocol.md.
 //!
-//! The other end may be controlled by an image, so a length is checked before anything is read, and
-//! memory is taken only for bytes that came.
+//! The other end may be hostile, so a length is checked before anything is read, and memory is
+//! taken only for bytes that came.
 
+use crate::client::ClientRequest;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -38,7 +40,7 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
-/// The first message of a command.
+/// The first message of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// Wait until the first program runs.
@@ -53,6 +55,8 @@ pub enum Request {
         /// How long the program may take.
         milliseconds: u64,
     },
+    /// Be a process of the kernel, whose system calls come from outside.
+    Client(ClientRequest),
 }
 
 /// A program that a command wants to be run.
@@ -75,7 +79,7 @@ pub struct ProgramRequest {
 
 impl ProgramRequest {
     /// Whether the errors come in frames of their own.
-    pub(super) fn has_error_apart(&self) -> bool {
+    pub fn has_error_apart(&self) -> bool {
         self.terminal
             .map_or(!self.has_one_output, |terminal| terminal.has_error_apart)
     }
