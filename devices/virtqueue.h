@@ -31,7 +31,7 @@ struct ob_virtqueue_memory {
 };
 
 /* Most descriptors of a chain, indirect ones included. */
-#define OB_VIRTQUEUE_PIECES 128
+#define OB_VIRTQUEUE_PIECES 264
 
 struct ob_virtqueue {
 	const struct ob_virtqueue_memory *memory;	/* NULL: the queue is not set up */

@@ -18,7 +18,8 @@
 #include "device.h"
 
 #define QUEUES 2
-#define QUEUE_SIZE 128
+/* More than the pages of the largest request: serve.c. */
+#define QUEUE_SIZE 512
 
 #define BIT(n) (1ull << (n))
 #define FEATURES (BIT(VIRTIO_F_VERSION_1) | BIT(VIRTIO_RING_F_INDIRECT_DESC) | \

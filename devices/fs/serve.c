@@ -10,16 +10,16 @@
 #include "node.h"
 #include "operations.h"
 
-/* A request of a queue of 128 buffers has so many pages, besides its headers. */
-#define PAGES_MOST 124u
+/* Linux's most. The headers of such a request take four more pieces of a chain. */
+#define PAGES_MOST 256u
 #define KERNEL_PAGE 4096u
 
 #define BACKGROUND_MOST 64
 
 /* Always accepted, if the kernel offers it. */
 #define WANTED (FUSE_ASYNC_READ | FUSE_ATOMIC_O_TRUNC | FUSE_BIG_WRITES | FUSE_AUTO_INVAL_DATA | \
-		FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_ASYNC_DIO | \
-		FUSE_PARALLEL_DIROPS | FUSE_MAX_PAGES | FUSE_HANDLE_KILLPRIV_V2 | FUSE_INIT_EXT)
+		FUSE_DO_READDIRPLUS | FUSE_READDIRPLUS_AUTO | FUSE_PARALLEL_DIROPS | \
+		FUSE_MAX_PAGES | FUSE_HANDLE_KILLPRIV_V2 | FUSE_INIT_EXT)
 
 static void reset(struct ob_fs_share *share)
 {

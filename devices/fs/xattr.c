@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Extended attributes: those of users, and for root those of "trusted" and "security". Access lists
- * ("system") would give other users of the host rights: they are refused.
+ * Extended attributes: those of users, and for root those of "trusted" and capabilities of files.
+ * Access lists ("system") would give other users of the host rights: they are refused. So are
+ * labels of the host's security modules ("security"), whose policies do not hold in the kernel.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +23,8 @@ static bool is_visible(const struct ob_fs_share *share, const char *name)
 {
 	if (begins(name, "user."))
 		return !ob_fs_owner_is_attribute(share, name);
-	return share->has_owners && (begins(name, "trusted.") || begins(name, "security."));
+	return share->has_owners &&
+	       (begins(name, "trusted.") || !strcmp(name, "security.capability"));
 }
 
 static int refusal(const struct ob_fs_share *share, const char *name)

@@ -337,6 +337,26 @@ static void test_attributes(void)
 	fail(ob_sys_setxattr("/in/f", "trusted.key", "value", 5, 0), EOPNOTSUPP);
 }
 
+/* Of a process that is root, whose files keep the owners of the host. */
+static void test_attributes_of_root(void)
+{
+	static const char *const hidden[] = { "security.selinux", "security.ima" };
+	char value[256];
+
+	mount_flags(0, OB_DIR_CACHE_AUTO);
+	write_inside("/in/f", "x", 1);
+	if (geteuid())
+		return;
+	for (int i = 0; i < 2; i++) {
+		fail(ob_sys_getxattr("/in/f", hidden[i], value, sizeof(value)), EOPNOTSUPP);
+		fail(ob_sys_setxattr("/in/f", hidden[i], "label", 5, 0), EOPNOTSUPP);
+		fail(ob_sys_removexattr("/in/f", hidden[i]), EOPNOTSUPP);
+	}
+	fail(ob_sys_getxattr("/in/f", "security.capability", value, sizeof(value)), ENODATA);
+	OK(ob_sys_setxattr("/in/f", "trusted.key", "value", 5, 0));
+	CHECK_EQUAL(OK(getxattr(host_path("f"), "trusted.key", value, sizeof(value))), 5);
+}
+
 static void test_read_only(void)
 {
 	char text[8];
@@ -540,6 +560,7 @@ static const struct {
 } cases[] = {
 	{ "contents", test_contents }, { "mapping", test_mapping }, { "names", test_names },
 	{ "many", test_many }, { "owners", test_owners }, { "attributes", test_attributes },
+	{ "attributes-of-root", test_attributes_of_root },
 	{ "read-only", test_read_only }, { "one-file", test_one_file },
 	{ "changes-outside", test_changes_outside }, { "limits", test_limits },
 	{ "files", test_files }, { "removal", test_removal },

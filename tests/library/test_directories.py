@@ -8,8 +8,9 @@ import pytest
 
 from library import test_capi as capi
 
-CASES = ["contents", "mapping", "names", "many", "owners", "attributes", "read-only", "one-file",
-         "changes-outside", "limits", "files", "removal", "removal-races", "fork"]
+CASES = ["contents", "mapping", "names", "many", "owners", "attributes", "attributes-of-root",
+         "read-only", "one-file", "changes-outside", "limits", "files", "removal", "removal-races",
+         "fork"]
 
 
 @pytest.fixture(scope="module", name="program")

@@ -5,6 +5,7 @@ own programs with the libraries that they are linked with.
 
 import hashlib
 import os
+import random
 import re
 import shutil
 import signal
@@ -14,8 +15,9 @@ import pytest
 
 from support import host, images, program, programs
 
-PROGRAMS = ("busybox", "cat", "grep", "ls", "head", "losetup", "md5sum", "mkdir", "mke2fs", "mount",
-            "rm", "seq", "sleep", "stat", "sync", "true", "truncate", "umount", "unshare", "wc")
+PROGRAMS = ("busybox", "cat", "dd", "grep", "ls", "head", "losetup", "md5sum", "mkdir", "mke2fs",
+            "mount", "rm", "seq", "sleep", "stat", "sync", "true", "truncate", "umount", "unshare",
+            "wc")
 ACCOUNTS = {"passwd": "root:x:0:0::/root:/bin/sh\nann:x:7:8:Ann:/home/ann:/bin/sh\n",
             "group": "root:x:0:\nann:x:8:\nstaff:x:50:bob,ann\n", "hostname": "box.example\n"}
 
@@ -337,6 +339,36 @@ def test_directories_of_the_host(image, work):
     with open(f"{work}/shared/new", encoding="ascii") as stream:
         assert stream.read() == "new\n"
     assert os.listdir(f"{work}/frozen") == ["text"]
+
+
+# Prints by how many KB the page cache has grown.
+LARGE_FILES = """cached() { while read -r name value unit; do
+    [ $name != Cached: ] || echo $value; done </proc/meminfo; }
+cd /srv
+before=$(cached)
+dd if=large of=copy bs=1M status=none
+echo $(($(cached) - before))
+dd if=copy of=twice bs=4k status=none
+dd if=twice of=over bs=1M status=none
+dd if=large of=over bs=300k seek=1 conv=notrunc status=none
+cat copy >>twice
+dd if=over of=again bs=4k status=none
+"""
+
+
+def test_large_files_of_the_host(image, work):
+    """Large pieces go past the page cache; small ones, which it keeps, show the same bytes."""
+    os.mkdir(f"{work}/large")
+    bytes_of_file = random.Random(1).randbytes((48 << 20) + 12345)
+    with open(f"{work}/large/large", "wb") as stream:
+        stream.write(bytes_of_file)
+    done = script(image, LARGE_FILES, binds=(f"{work}/large:/srv",))
+    assert done.returncode == 0 and int(done.stdout) < 16 << 10, done
+    over = bytes_of_file[:300 << 10] + bytes_of_file
+    for name, expected in (("copy", bytes_of_file), ("twice", bytes_of_file * 2), ("over", over),
+                           ("again", over)):
+        with open(f"{work}/large/{name}", "rb") as stream:
+            assert stream.read() == expected, name
 
 
 @pytest.mark.parametrize("bind,code,mentions", (

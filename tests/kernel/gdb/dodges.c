@@ -228,6 +228,31 @@ static void take_all_memory(void)
 	CHECK(!"twice as much as there is");
 }
 
+/* Past the page cache, from memory that has pages; and a part of it by the page cache. */
+static void use_a_host_directory(void)
+{
+	char place[] = "/tmp/dodges.XXXXXX", file[sizeof(place) + 5];
+	struct ob_dir_config config = { .size = sizeof(config), .path = place, .tag = "host" };
+	char *bytes = ob_sys_mmap(NULL, MB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				  -1, 0);
+	struct stat status;
+	int fd;
+
+	CHECK(bytes != MAP_FAILED && mkdtemp(place));
+	CHECK(ob_dir_add(&config) >= 0);
+	OK(ob_sys_mkdir("/host", 0755));
+	OK(ob_sys_mount("host", "/host", "virtiofs", 0, NULL));
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/host/file", O_CREAT | O_WRONLY | O_DIRECT, 0600));
+	CHECK_EQUAL(OK(ob_sys_write(fd, bytes, MB)), (long)MB);
+	OK(ob_sys_close(fd));
+	fd = (int)OK(ob_sys_openat(AT_FDCWD, "/host/file", O_RDONLY, 0));
+	CHECK_EQUAL(OK(ob_sys_read(fd, bytes, 1)), 1);
+	OK(ob_sys_close(fd));
+	snprintf(file, sizeof(file), "%s/file", place);
+	CHECK(!stat(file, &status) && status.st_size == (off_t)MB);
+	CHECK(!unlink(file) && !rmdir(place));
+}
+
 int main(void)
 {
 	boot();
@@ -241,6 +266,7 @@ int main(void)
 	set_the_clock();
 	fill_a_tmpfs();
 	send_without_a_copy();
+	use_a_host_directory();
 	end_a_thread();
 	take_all_memory();
 	puts("done");
