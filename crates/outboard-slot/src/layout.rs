@@ -36,6 +36,8 @@ pub const FORK: u32 = 1;
 pub const EXEC: u32 = 2;
 /// Operation: the thread ends. There is no reply.
 pub const LEAVE: u32 = 3;
+/// Operation: the process ends as by exit_group(2), with the first argument as its status.
+pub const EXIT: u32 = 4;
 
 /// Bytes of a ticket.
 pub const TICKET_BYTES: usize = 16;

@@ -4,7 +4,7 @@
 // The header documents each of them.
 #![allow(missing_docs)]
 
-use libc::{c_char, c_int, c_long, c_void, iovec, size_t};
+use libc::{c_char, c_int, c_long, c_ulong, c_void, iovec, size_t};
 
 pub const OB_LOG_DEFAULT: c_int = -1;
 pub const OB_DISK_READ_ONLY: u32 = 1;
@@ -131,6 +131,15 @@ extern "C" {
     pub fn ob_syscall_on(instance: *mut ob_instance, number: c_long, ...) -> c_long;
     pub fn ob_interrupt_on(instance: *mut ob_instance, thread: c_int) -> c_int;
     pub fn ob_abort_call_on(instance: *mut ob_instance, thread: c_int) -> c_int;
+    pub fn ob_process_new_on(instance: *mut ob_instance) -> c_int;
+    pub fn ob_process_clone_on(
+        instance: *mut ob_instance,
+        flags: c_ulong,
+        number: *mut c_int,
+    ) -> c_int;
+    pub fn ob_process_claim_on(instance: *mut ob_instance, number: c_int) -> c_int;
+    pub fn ob_process_exec_on(instance: *mut ob_instance, name: *const c_char) -> c_int;
+    pub fn ob_process_leave_on(instance: *mut ob_instance) -> c_int;
     pub fn ob_spawn_on(
         instance: *mut ob_instance,
         path: *const c_char,

@@ -12,6 +12,7 @@ mod assembly;
 mod btrfs;
 mod cancel;
 mod child;
+mod client_process;
 mod control;
 mod credentials;
 mod deadline;
@@ -37,6 +38,7 @@ mod path;
 mod process;
 mod program;
 mod secret;
+mod slot_call;
 mod socket;
 mod standard;
 mod stopped;
@@ -51,6 +53,7 @@ pub use cancel::{limited, stopped, Cancel, LimitScope, Limits};
 pub use child::{
     close_of_parent, end_with_parent, fork, fork_apart, make_files_private, process_end, Child,
 };
+pub use client_process::NewTask;
 pub use control::{Control, CONTROL_SIZE};
 pub use deadline::{Deadline, Timer};
 pub use device_mapper::{MapperRequest, MAPPER_HEADER_SIZE};
@@ -73,7 +76,7 @@ pub use process::{
     set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
-pub use socket::{accept, receive_fd, send_fd};
+pub use socket::{accept, receive_fd, receive_with_fd, send_fd, send_with_fd};
 pub use standard::StandardNumbers;
 pub use stopped::Stopped;
 pub use storage::Storage;

@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 #[repr(C, align(8))]
 struct Room([u8; 64]);
 
-/// Works with a message of one byte that has room for a descriptor.
-fn with_message<T>(work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
-    let mut byte = [0u8; 1];
+/// Works with a message of these bytes that has room for a descriptor. A message that is sent
+/// leaves them as they are.
+fn with_message<T>(bytes: *mut [u8], work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
     let mut room = Room([0; 64]);
     let mut part = libc::iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: byte.len(),
+        iov_base: bytes.cast(),
+        iov_len: bytes.len(),
     };
     // SAFETY: all-zero is valid for the structure.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -28,22 +28,31 @@ fn with_message<T>(work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
 }
 
 /// Calls again when a signal came in between.
-fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<()> {
-    while call() < 0 {
+fn uninterrupted(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+    loop {
+        if let Ok(result) = usize::try_from(call()) {
+            return Ok(result);
+        }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
-    Ok(())
 }
 
 /// Waits for a message with a descriptor. `UnexpectedEof`: the sender ended without one.
 pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
+    receive_with_fd(socket, &mut [0]).map(|(_, fd)| fd)
+}
+
+/// Waits for bytes of which one carries a descriptor. Returns how many came. `UnexpectedEof`: they
+/// carry none.
+pub fn receive_with_fd(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, OwnedFd)> {
     let socket = socket.as_fd().as_raw_fd();
-    with_message(|message| {
+    with_message(bytes, |message| {
         // SAFETY: `message` points to buffers of the sizes that it says, which outlive the call.
-        uninterrupted(|| unsafe { libc::recvmsg(socket, message, libc::MSG_CMSG_CLOEXEC) })?;
+        let received =
+            uninterrupted(|| unsafe { libc::recvmsg(socket, message, libc::MSG_CMSG_CLOEXEC) })?;
         // SAFETY: the kernel filled `message`; CMSG_FIRSTHDR checks that a header fits. One that
         // carries rights and is long enough has a descriptor in it that is ours alone.
         unsafe {
@@ -57,7 +66,7 @@ pub fn receive_fd(socket: impl AsFd) -> io::Result<OwnedFd> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let raw = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
-            Ok(OwnedFd::from_raw_fd(raw))
+            Ok((received, OwnedFd::from_raw_fd(raw)))
         }
     })
 }
@@ -78,8 +87,13 @@ pub fn accept(socket: impl AsFd) -> io::Result<OwnedFd> {
 
 /// Sends a descriptor, with a byte that carries it.
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
+    send_with_fd(socket, &[0], fd).map(drop)
+}
+
+/// Sends bytes, the first of which carries a descriptor. Returns how many were sent: at least one.
+pub fn send_with_fd(socket: impl AsFd, bytes: &[u8], fd: BorrowedFd) -> io::Result<usize> {
     let socket = socket.as_fd().as_raw_fd();
-    with_message(|message| {
+    with_message((&raw const *bytes).cast_mut(), |message| {
         // SAFETY: these only compute lengths; there is more room than one descriptor needs, and it
         // is aligned for a header, which is what CMSG_FIRSTHDR returns then.
         unsafe {

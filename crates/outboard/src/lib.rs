@@ -78,8 +78,9 @@ pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     accept, default_memory, end_at_once, explained, has_no_output, ignore, is_ignored,
-    load_libslirp, log_to_stderr, process_end, receive_fd, restore_terminal, send_fd, set_name,
-    stopped, tolerating_no_memory, Allocator, BtrfsKey, Control, Entries, Fd, FileHandle,
-    Inherited, LimitScope, Limits, ListeningSocket, PathFd, RawEntry, RawTerminal, SecretFile,
-    StandardNumbers, System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
+    load_libslirp, log_to_stderr, process_end, receive_fd, receive_with_fd, restore_terminal,
+    send_fd, send_with_fd, set_name, stopped, tolerating_no_memory, Allocator, BtrfsKey, Control,
+    Entries, Epoll, EpollEvent, Fd, FileHandle, Inherited, Instance, LimitScope, Limits,
+    ListeningSocket, NewTask, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers, System,
+    TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
 };
