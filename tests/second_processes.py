@@ -15,7 +15,8 @@ from import_circles import imports, rust_files, without_tests, without_text
 
 PLACE = "crates"
 # The layer below, the one way, and programs of tests.
-OTHERS = {"outboard-sys", "outboard-worker", "outboard-test-images"}
+# outboard-client copies a process for its caller, here and in a kernel.
+OTHERS = {"outboard-sys", "outboard-worker", "outboard-test-images", "outboard-client"}
 START = re.compile(
     r"(?:^|::)process::Command\b"
     r"|\boutboard_sys::(?:\w+::)*(?:fork|fork_apart|end_with_parent|make_files_private)$"

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+//! A client: calls of all threads of a program, and a new connection after a lost one.
+
+use crate::connection::{Attachment, ServerConnection};
+use crate::error::ClientError;
+use crate::forks::forks;
+use crate::marshal::{make_call, CallEnd};
+use crate::pointer::OwnMemory;
+use crate::session::{from_environment, ServerPlace};
+use crate::threads::{leave, with_slot, ThreadSlot};
+use outboard_protocol::client::Ticket;
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What happens after a connection was lost, and with it all descriptors in the kernel. The calls
+/// under way fail with `ENOTCONN` in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reconnect {
+    /// All later calls fail with `ENOTCONN`, too.
+    #[default]
+    Never,
+    /// The next call connects again, as a new process, and tries so for this time.
+    For(Duration),
+    /// The next call connects again, and waits for a server as long as there is none.
+    Forever,
+    /// This process ends with status 1 at once.
+    Die,
+}
+
+/// Pauses between two attempts to connect.
+const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+
+#[derive(Debug)]
+struct ClientState {
+    connection: Option<Arc<ServerConnection>>,
+    reconnect: Reconnect,
+}
+
+#[derive(Debug)]
+struct ClientShared {
+    number: u64,
+    /// The client is one of this process only: see [`forks`].
+    forks: u64,
+    place: ServerPlace,
+    state: Mutex<ClientState>,
+}
+
+/// This process as a process of a kernel in a server. Any thread may call at any time, and is a
+/// thread of the kernel's process from its first call to its end. Clones are the same client; with
+/// the last one, the process of the kernel ends. In a child of fork(2) all calls fail with
+/// `ENOTCONN`, but after [`Client::fork`].
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<ClientShared>,
+}
+
+impl Client {
+    /// Connects to a server: `unix:PATH`. Blocks, for 10 s in each step.
+    pub fn connect(url: impl AsRef<OsStr>) -> Result<Self, ClientError> {
+        Self::open(ServerPlace::parse(url.as_ref())?, None)
+    }
+
+    /// Connects to the server that the environment names: as the process that has called
+    /// [`Client::exec`], if there is a session (which is removed from the environment), or else as
+    /// a new one. Blocks as [`Client::connect`] does.
+    pub fn from_environment() -> Result<Self, ClientError> {
+        let (place, ticket) = from_environment()?;
+        Self::open(place, ticket)
+    }
+
+    /// Becomes a new process, or that of a ticket.
+    pub(crate) fn open(place: ServerPlace, ticket: Option<Ticket>) -> Result<Self, ClientError> {
+        let connection = ServerConnection::open(&place, ticket)?;
+        Ok(Self::with(place, Some(connection)))
+    }
+
+    /// A client with or without a connection.
+    pub(crate) fn with(place: ServerPlace, connection: Option<ServerConnection>) -> Self {
+        static CLIENTS: AtomicU64 = AtomicU64::new(0);
+        let state = ClientState {
+            connection: connection.map(Arc::new),
+            reconnect: Reconnect::default(),
+        };
+        let shared = Arc::new(ClientShared {
+            number: CLIENTS.fetch_add(1, Ordering::Relaxed),
+            forks: forks(),
+            place,
+            state: Mutex::new(state),
+        });
+        Self { shared }
+    }
+
+    /// What happens after a lost connection; [`Reconnect::Never`] at first.
+    pub fn set_reconnect(&self, reconnect: Reconnect) {
+        if let Ok(mut state) = self.state() {
+            state.reconnect = reconnect;
+        }
+    }
+
+    /// What was set by [`Client::set_reconnect`].
+    pub fn reconnect(&self) -> Reconnect {
+        self.state()
+            .map_or(Reconnect::Never, |state| state.reconnect)
+    }
+
+    /// The number of this process in the kernel. `None`: the connection was lost, or this is a
+    /// child of fork(2).
+    pub fn process(&self) -> Option<i32> {
+        let state = self.state().ok()?;
+        let connection = state.connection.as_ref()?;
+        (!connection.is_lost()).then_some(connection.process)
+    }
+
+    /// Makes a system call: its number on x86-64, and its arguments as the kernel's ABI has them.
+    /// Returns the result as the kernel has it: -4095 to -1 is an error number. Blocks as the call
+    /// does. Besides the kernel's errors there are
+    ///
+    /// | error | why |
+    /// |---|---|
+    /// | `ENOTCONN` | there is no connection, or it was lost during the call |
+    /// | `ESRCH` | the process was killed in the kernel, or the calling thread is about to end |
+    /// | `EDEADLK` | a signal handler calls, and has interrupted a call of the same thread |
+    /// | `EOPNOTSUPP`, `EINVAL` | the call does not travel, or not with these arguments |
+    ///
+    /// # Safety
+    ///
+    /// Pointers lead to memory as the call needs it, which no other thread changes meanwhile.
+    pub unsafe fn call(&self, number: u64, arguments: [u64; 6]) -> i64 {
+        // SAFETY: the caller has promised it.
+        let mut memory = unsafe { OwnMemory::new() };
+        let made = self.with_slot(|slot| make_call(&mut memory, slot, number, arguments));
+        match made {
+            Ok(result) => result,
+            Err(end) => -i64::from(self.errno(end)),
+        }
+    }
+
+    /// The error number for a call that has no result.
+    pub(crate) fn errno(&self, end: CallEnd) -> i32 {
+        match end {
+            CallEnd::Refused(errno) => errno,
+            CallEnd::Lost => {
+                if self.reconnect() == Reconnect::Die {
+                    eprintln!("the connection to {} was lost", self.shared.place.shown());
+                    // SAFETY: the call ends this process, and runs nothing of it.
+                    unsafe { libc::_exit(1) };
+                }
+                libc::ENOTCONN
+            }
+        }
+    }
+
+    pub(crate) fn place(&self) -> &ServerPlace {
+        &self.shared.place
+    }
+
+    /// Does something with the calling thread's slot.
+    pub(crate) fn with_slot<T>(
+        &self,
+        work: impl FnOnce(&mut ThreadSlot) -> Result<T, CallEnd>,
+    ) -> Result<T, CallEnd> {
+        with_slot(self.shared.number, || self.attach(), work)
+    }
+
+    /// `ENOTCONN`: this is a child, in which another thread may have held the lock at the fork.
+    fn state(&self) -> Result<MutexGuard<'_, ClientState>, CallEnd> {
+        if self.shared.forks != forks() {
+            return Err(CallEnd::Refused(libc::ENOTCONN));
+        }
+        let state = self.shared.state.lock();
+        Ok(state.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A slot for the calling thread.
+    fn attach(&self) -> Result<(Arc<ServerConnection>, Attachment), CallEnd> {
+        let connection = {
+            let mut state = self.state()?;
+            match state
+                .connection
+                .clone()
+                .filter(|connection| !connection.is_lost())
+            {
+                Some(connection) => connection,
+                None => {
+                    let connection = Arc::new(self.connect_again(state.reconnect)?);
+                    state.connection = Some(Arc::clone(&connection));
+                    connection
+                }
+            }
+        };
+        match connection.attach() {
+            Ok(attachment) => Ok((connection, attachment)),
+            Err(error) if connection.is_lost() => {
+                drop(error);
+                Err(CallEnd::Lost)
+            }
+            Err(error) => Err(CallEnd::Refused(error.errno())),
+        }
+    }
+
+    fn connect_again(&self, reconnect: Reconnect) -> Result<ServerConnection, CallEnd> {
+        let until = match reconnect {
+            Reconnect::Never | Reconnect::Die => return Err(CallEnd::Refused(libc::ENOTCONN)),
+            Reconnect::For(time) => Instant::now().checked_add(time),
+            Reconnect::Forever => None,
+        };
+        let [mut pause, longest] = PAUSES;
+        loop {
+            let error = match ServerConnection::open(&self.shared.place, None) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => error,
+            };
+            let is_over = until.is_some_and(|until| Instant::now() + pause > until);
+            if error.is_final() || is_over {
+                return Err(CallEnd::Refused(libc::ENOTCONN));
+            }
+            sleep(pause);
+            pause = (2 * pause).min(longest);
+        }
+    }
+
+    /// Ends the process of the kernel. Calls under way, and later ones, fail with `ENOTCONN`.
+    pub fn disconnect(&self) {
+        leave(self.shared.number);
+        if let Ok(mut state) = self.state() {
+            state.reconnect = Reconnect::Never;
+            if let Some(connection) = state.connection.take() {
+                connection.close();
+            }
+        }
+    }
+}
+
+impl Drop for ClientShared {
+    fn drop(&mut self) {
+        if self.forks == forks() {
+            leave(self.number);
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some(connection) = state.connection.take() {
+                connection.close();
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+//! A connection: this process as a process of the kernel. Slots of its threads come by it.
+
+use crate::error::ClientError;
+use crate::session::ServerPlace;
+use crate::socket::ServerSocket;
+use outboard_protocol::client::{ClientAnswer, ClientNote, ClientRequest, Ticket, VERSION};
+use outboard_protocol::frames::{Frame, Request};
+use outboard_slot::layout::DATA_SIZES;
+use outboard_slot::{ClientSlot, Peer};
+use rustix::fd::OwnedFd;
+use serde::Serialize;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A thread of the kernel, and the slot by which it is asked for calls.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) thread: i32,
+    pub(crate) slot: ClientSlot,
+}
+
+/// A connection to a server.
+#[derive(Debug)]
+pub(crate) struct ServerConnection {
+    socket: ServerSocket,
+    /// Held while a frame is written.
+    writing: Mutex<()>,
+    /// Held while an answer is waited for.
+    asking: Mutex<()>,
+    is_lost: AtomicBool,
+    slot_size: usize,
+    pub(crate) process: i32,
+    /// The first thread, for the first that asks.
+    first: Mutex<Option<Attachment>>,
+}
+
+/// The name that Linux shows for this process.
+fn own_name() -> String {
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    match name.trim_end() {
+        "" => "client".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // No thread leaves such data half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the server sends {what}"),
+    )
+}
+
+impl ServerConnection {
+    /// Becomes a process of the kernel: a new one, or that of a ticket. Blocks for 10 s at most in
+    /// each step.
+    pub(crate) fn open(place: &ServerPlace, ticket: Option<Ticket>) -> Result<Self, ClientError> {
+        let what = format!("cannot connect to {}", place.shown());
+        let of_io = |error| ClientError::of_io(&what, &error);
+        let socket = ServerSocket::connect(&place.path).map_err(of_io)?;
+        let request = Request::Client(ClientRequest {
+            version: VERSION,
+            name: own_name(),
+            ticket,
+        });
+        Frame::send(&mut &socket, &request).map_err(of_io)?;
+        let (answer, file) = receive(&socket).map_err(of_io)?;
+        let (process, thread, size) = match answer {
+            ClientAnswer::Attached {
+                version: VERSION,
+                process,
+                thread,
+                slot_size,
+            } => (process, thread, slot_size),
+            ClientAnswer::Attached { version, .. } => {
+                let reason = format!("{what}: it has version {version} of the protocol");
+                return Err(ClientError::refused(libc::EPROTO, reason));
+            }
+            ClientAnswer::Failed { reason, .. } => {
+                let reason = format!("{what}: {reason}");
+                return Err(ClientError::refused(libc::ECONNREFUSED, reason));
+            }
+            ClientAnswer::Thread { .. } => return Err(of_io(wrong("an answer to nothing"))),
+        };
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|size| DATA_SIZES.contains(size));
+        let size = size.ok_or_else(|| of_io(wrong("a slot of a wrong size")))?;
+        let first = attachment(thread, file, size).map_err(of_io)?;
+        Ok(Self {
+            socket,
+            writing: Mutex::default(),
+            asking: Mutex::default(),
+            is_lost: AtomicBool::new(false),
+            slot_size: size,
+            process,
+            first: Mutex::new(Some(first)),
+        })
+    }
+
+    fn send(&self, message: &impl Serialize) -> io::Result<()> {
+        let _writing = lock(&self.writing);
+        Frame::send(&mut &self.socket, message)
+    }
+
+    /// A thread for the calling thread: the first one, if no other has it, or a further one. Blocks
+    /// for 10 s at most.
+    pub(crate) fn attach(&self) -> Result<Attachment, ClientError> {
+        if let Some(first) = lock(&self.first).take() {
+            return Ok(first);
+        }
+        let _asking = lock(&self.asking);
+        let answer = self
+            .send(&ClientNote::Thread)
+            .and_then(|()| receive(&self.socket));
+        let what = "cannot get a thread of the kernel";
+        let of_io = |error| {
+            // The next answer could be the one to this question.
+            self.lose();
+            ClientError::of_io(what, &error)
+        };
+        match answer.map_err(of_io)? {
+            (ClientAnswer::Thread { thread }, file) => {
+                attachment(thread, file, self.slot_size).map_err(of_io)
+            }
+            (ClientAnswer::Failed { reason, .. }, _) => Err(ClientError::refused(
+                libc::EAGAIN,
+                format!("{what}: {reason}"),
+            )),
+            (ClientAnswer::Attached { .. }, _) => Err(of_io(wrong("an answer to nothing"))),
+        }
+    }
+
+    /// The copy of this process in the kernel has to end. An error means that all has ended.
+    pub(crate) fn cancel(&self, ticket: Ticket) {
+        let _ = self.send(&ClientNote::Cancel { ticket });
+    }
+
+    /// Ends the process of the kernel: also the calls under way.
+    pub(crate) fn close(&self) {
+        self.lose();
+        self.socket.shut_down();
+    }
+
+    /// No thread uses the connection any more.
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was lost, as far as somebody has noticed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+}
+
+fn attachment(thread: i32, file: Option<OwnedFd>, size: usize) -> io::Result<Attachment> {
+    let file = file.ok_or_else(|| wrong("no slot"))?;
+    let slot = ClientSlot::new(&file, size)?;
+    Ok(Attachment { thread, slot })
+}
+
+/// Reads an answer, and the descriptor that comes with it.
+fn receive(socket: &ServerSocket) -> io::Result<(ClientAnswer, Option<OwnedFd>)> {
+    let mut reader = socket.reader();
+    let frame = Frame::read(&mut reader)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((frame.message()?, reader.received))
+}
+
+/// The server, as a thread sees it that waits for a call.
+pub(crate) struct ServerPeer<'a> {
+    pub(crate) connection: &'a ServerConnection,
+    pub(crate) thread: i32,
+}
+
+impl Peer for ServerPeer<'_> {
+    fn is_alive(&self) -> bool {
+        !self.connection.is_lost() && self.connection.socket.is_open()
+    }
+
+    fn interrupt(&self, request: u32) {
+        let thread = self.thread;
+        let note = ClientNote::Interrupt { thread, request };
+        // An error means that the server has gone, which the wait notices.
+        let _ = self.connection.send(&note);
+    }
+}

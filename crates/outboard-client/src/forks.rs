@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//! Counts the forks of this process, and closes the connections of its parent in a child: as long
+//! as a child has one, the parent's process of the kernel would not end with the parent.
+
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
+use std::sync::Once;
+
+static FORKS: AtomicU64 = AtomicU64::new(0);
+static SOCKETS: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
+
+/// A descriptor to be closed in a child. Entries are never freed, one for each connection that
+/// there was: a child may look at them at any time.
+struct Entry {
+    /// -1: it is closed.
+    number: AtomicI32,
+    inode: AtomicU64,
+    next: Option<&'static Entry>,
+}
+
+/// The inode of a descriptor.
+pub(crate) fn inode(number: i32) -> Option<u64> {
+    // SAFETY: all-zero is valid for the structure.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure outlives the call.
+    let found = unsafe { libc::fstat(number, &mut status) } == 0;
+    found.then_some(status.st_ino)
+}
+
+/// All entries.
+fn entries() -> impl Iterator<Item = &'static Entry> {
+    // SAFETY: entries are never freed, and only read.
+    let first = unsafe { SOCKETS.load(Ordering::Acquire).as_ref() };
+    std::iter::successors(first, |entry| entry.next)
+}
+
+/// In a child of fork(2), where only functions that are safe in a signal handler may be called.
+extern "C" fn in_child() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+    for entry in entries() {
+        let number = entry.number.swap(-1, Ordering::Relaxed);
+        // The program may have closed it, and opened something else.
+        if number >= 0 && inode(number) == Some(entry.inode.load(Ordering::Relaxed)) {
+            // SAFETY: it is the connection of the parent, which nobody uses in the child.
+            unsafe { libc::close(number) };
+        }
+    }
+}
+
+/// How often this process was forked off, as far as this library was in use then.
+pub(crate) fn forks() -> u64 {
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// Closes a descriptor in children of fork(2), until [`forget`].
+pub(crate) fn close_in_children(number: i32, inode: u64) {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the function calls only what is safe in a child. This library is never unloaded.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    push(number, inode);
+}
+
+fn push(number: i32, inode: u64) {
+    let mut first = SOCKETS.load(Ordering::Acquire);
+    let entry = Box::leak(Box::new(Entry {
+        number: AtomicI32::new(number),
+        inode: AtomicU64::new(inode),
+        next: None,
+    }));
+    loop {
+        // SAFETY: entries are never freed, and only read.
+        entry.next = unsafe { first.as_ref() };
+        let order = Ordering::AcqRel;
+        match SOCKETS.compare_exchange(first, entry, order, Ordering::Acquire) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+    }
+}
+
+/// A descriptor of this process is about to be closed.
+pub(crate) fn forget(number: i32) {
+    for entry in entries() {
+        let order = Ordering::Relaxed;
+        if entry
+            .number
+            .compare_exchange(number, -1, order, order)
+            .is_ok()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#![doc = include_str!("../README.md")]
+
+mod c_api;
+mod client;
+mod connection;
+mod error;
+mod forks;
+mod marshal;
+mod pointer;
+mod process;
+mod session;
+mod socket;
+mod threads;
+
+pub use client::{Client, Reconnect};
+pub use error::ClientError;
+pub use process::ForkSide;
+pub use session::{SERVER_VARIABLE, SESSION_VARIABLE};

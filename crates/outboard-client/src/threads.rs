@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+//! The slots of the calling thread: one for each client that it has used.
+
+use crate::connection::{Attachment, ServerConnection, ServerPeer};
+use crate::forks::forks;
+use crate::marshal::{CallEnd, Carrier};
+use outboard_protocol::CallRequest;
+use outboard_slot::{layout, ClientSlot};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A slot, and the connection that it belongs to.
+#[derive(Debug)]
+pub(crate) struct ThreadSlot {
+    /// The number of the client.
+    client: u64,
+    /// Of this process: see [`forks`].
+    forks: u64,
+    connection: Arc<ServerConnection>,
+    thread: i32,
+    slot: ClientSlot,
+}
+
+thread_local! {
+    static SLOTS: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
+}
+
+impl ThreadSlot {
+    fn is_usable(&self) -> bool {
+        self.forks == forks() && !self.connection.is_lost()
+    }
+
+    /// Asks for an operation of the slot's layout that is no call.
+    pub(crate) fn operate(&mut self, operation: u32, arguments: [u64; 6]) -> Option<i64> {
+        let request = CallRequest {
+            number: 0,
+            arguments,
+        };
+        self.ask(operation, &request)
+    }
+
+    fn ask(&mut self, operation: u32, request: &CallRequest) -> Option<i64> {
+        let peer = ServerPeer {
+            connection: &self.connection,
+            thread: self.thread,
+        };
+        let result = self.slot.call(operation, request, &peer);
+        if result.is_none() {
+            self.connection.lose();
+        }
+        result
+    }
+
+    pub(crate) fn connection(&self) -> &Arc<ServerConnection> {
+        &self.connection
+    }
+}
+
+impl Carrier for ThreadSlot {
+    fn size(&self) -> usize {
+        self.slot.size()
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.slot.write(offset, bytes);
+    }
+
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
+        self.slot.read(offset, bytes);
+    }
+
+    fn call(&mut self, request: &CallRequest) -> Option<i64> {
+        self.ask(layout::CALL, request)
+    }
+}
+
+impl Drop for ThreadSlot {
+    fn drop(&mut self) {
+        // In a child, the slot is that of the parent's thread.
+        if self.is_usable() {
+            self.slot.send(layout::LEAVE);
+        }
+    }
+}
+
+/// Does something with the calling thread's slot of a client. `attach` makes one, if there is none
+/// or its connection was lost. `EDEADLK`: a signal handler has interrupted a call of its thread.
+/// `ESRCH`: the thread is about to end.
+pub(crate) fn with_slot<T>(
+    client: u64,
+    attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
+    work: impl FnOnce(&mut ThreadSlot) -> Result<T, CallEnd>,
+) -> Result<T, CallEnd> {
+    let done = SLOTS.try_with(|slots| {
+        let Ok(mut slots) = slots.try_borrow_mut() else {
+            return Err(CallEnd::Refused(libc::EDEADLK));
+        };
+        let index = find(&mut slots, client, attach)?;
+        work(&mut slots[index])
+    });
+    done.unwrap_or(Err(CallEnd::Refused(libc::ESRCH)))
+}
+
+fn find(
+    slots: &mut Vec<ThreadSlot>,
+    client: u64,
+    attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
+) -> Result<usize, CallEnd> {
+    let known = slots
+        .iter()
+        .position(|slot| slot.client == client && slot.is_usable());
+    if let Some(index) = known {
+        return Ok(index);
+    }
+    slots.retain(ThreadSlot::is_usable);
+    let (connection, Attachment { thread, slot }) = attach()?;
+    slots.push(ThreadSlot {
+        client,
+        forks: forks(),
+        connection,
+        thread,
+        slot,
+    });
+    Ok(slots.len() - 1)
+}
+
+/// The calling thread makes no further call for a client.
+pub(crate) fn leave(client: u64) {
+    let _ = SLOTS.try_with(|slots| {
+        if let Ok(mut slots) = slots.try_borrow_mut() {
+            slots.retain(|slot| slot.client != client);
+        }
+    });
+}
