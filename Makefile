@@ -46,6 +46,7 @@ library: kernel
 program: library
 	@$(BUILD)/program.sh
 	@$(BUILD)/volume-library.sh
+	@$(BUILD)/client-library.sh
 
 demo:
 	@$(MAKE) --no-print-directory $(DEMO_KERNEL) program

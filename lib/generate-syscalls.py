@@ -5,10 +5,11 @@
     lib/generate-syscalls.py TREE OUTDIR
 
 writes
-    OUTDIR/outboard/syscall.h     OB_SYS_name numbers (x86-64)
-    OUTDIR/outboard/syscalls.h    prototypes of ob_sys_name()
-    OUTDIR/syscalls.c             the stubs: compile with
-                                  -I lib/include -I hypercall/include -I OUTDIR
+    OUTDIR/outboard/syscall.h       OB_SYS_name numbers (x86-64)
+    OUTDIR/outboard/syscalls.h      prototypes of ob_sys_name()
+    OUTDIR/outboard/client_calls.h  the same functions for liboutboard-client, inline
+    OUTDIR/syscalls.c               the stubs: compile with
+                                    -I lib/include -I hypercall/include -I OUTDIR
 
 Numbers come from arch/x86/entry/syscalls/syscall_64.tbl, prototypes from
 include/linux/syscalls.h. Kernel types become those that a C program has; a
@@ -241,22 +242,37 @@ def handle_stub(entry: Entry, parameters: list[Parameter]) -> str:
             f"{{\n\treturn {cast}{call};\n}}\n")
 
 
-def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
+def declared_tags(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
     tags = sorted({p.tag for _, parameters in stubs for p in parameters if p.tag})
-    missing = "".join(f" *   {name}: {reason}\n" for name, reason in sorted(NO_STUB.items()))
+    return "".join(f"{tag};\n" for tag in tags)
+
+
+def missing_calls() -> str:
+    return "".join(f" *   {name}: {reason}\n" for name, reason in sorted(NO_STUB.items()))
+
+
+def not_both(other: str) -> str:
+    """A file calls one kernel: its functions would be those of one header or the other."""
+    return (f"#ifdef OUTBOARD_{other}_H\n"
+            "#error include <outboard/syscalls.h> or <outboard/client_calls.h>, not both\n"
+            "#endif\n\n")
+
+
+def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
     return (
         f"{NOTICE}"
         "/*\n"
         " * Linux system calls, as functions: they return what the kernel returns, or -1\n"
         " * with errno set. Include the C library's header that defines the structure\n"
         " * you pass. Without a function are:\n"
-        f"{missing}"
+        f"{missing_calls()}"
         " */\n"
         "#ifndef OUTBOARD_SYSCALLS_H\n#define OUTBOARD_SYSCALLS_H\n\n"
+        f"{not_both('CLIENT_CALLS')}"
         "#include <stddef.h>\n#include <stdint.h>\n"
         "#include <sys/select.h>\n#include <sys/types.h>\n#include <time.h>\n\n"
         "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
-        + "".join(f"{tag};\n" for tag in tags) + "\n"
+        + declared_tags(stubs) + "\n"
         + "".join(declaration(*stub) + ";\n" for stub in stubs)
         + "\n/* The same on an instance (outboard.h). Any call: all arguments as numbers, errno as"
         " above. */\n"
@@ -264,6 +280,41 @@ def prototypes_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
         "long ob_sys_on(struct ob_instance *instance, long number, long a, long b, long c,\n"
         "\t       long d, long e, long f);\n\n"
         + "\n".join(handle_stub(*stub) for stub in stubs)
+        + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n")
+
+
+def client_stub(entry: Entry, parameters: list[Parameter]) -> str:
+    """The same call by the client's library: inline, so that a program may have both libraries."""
+    arguments = "".join(f", (long){p.name}" for p in parameters)
+    call = f"ob_client_finish(ob_client_syscall({entry.number}L{arguments}))"
+    cast = "(void *)" if entry.name in RETURNS_POINTER else ""
+    return f"static inline {declaration(entry, parameters)}\n{{\n\treturn {cast}{call};\n}}\n"
+
+
+def client_header(stubs: list[tuple[Entry, list[Parameter]]]) -> str:
+    return (
+        "/* SPDX-License-Identifier: MIT */\n"
+        f"{NOTICE}"
+        "/*\n"
+        " * System calls of a kernel in another process, as functions with the names and\n"
+        " * prototypes of <outboard/syscalls.h>, instead of which a C file includes this. They\n"
+        " * return what that kernel returns, or -1 with errno set: see ob_client_syscall() in\n"
+        " * <outboard/client.h>. Include the C library's header that defines the structure you\n"
+        " * pass. Without a function are:\n"
+        f"{missing_calls()}"
+        " */\n"
+        "#ifndef OUTBOARD_CLIENT_CALLS_H\n#define OUTBOARD_CLIENT_CALLS_H\n\n"
+        f"{not_both('SYSCALLS')}"
+        "#include <errno.h>\n#include <stddef.h>\n#include <stdint.h>\n"
+        "#include <sys/select.h>\n#include <sys/types.h>\n#include <time.h>\n"
+        "#include <outboard/client.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+        + declared_tags(stubs) + "\n"
+        "/* The C library's convention: -1 and errno. */\n"
+        "static inline long ob_client_finish(long result)\n{\n"
+        "\tif ((unsigned long)result < -4095ul)\n\t\treturn result;\n"
+        "\terrno = (int)-result;\n\treturn -1;\n}\n\n"
+        + "\n".join(client_stub(*stub) for stub in stubs)
         + "\n#ifdef __cplusplus\n}\n#endif\n#endif\n")
 
 
@@ -306,6 +357,7 @@ def main() -> int:
         return 1
     write(arguments.outdir / "outboard/syscall.h", numbers_header(entries))
     write(arguments.outdir / "outboard/syscalls.h", prototypes_header(stubs))
+    write(arguments.outdir / "outboard/client_calls.h", client_header(stubs))
     write(arguments.outdir / "syscalls.c", stubs_source(stubs))
     return 0
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import gate
 
-DIRECTORIES = ("lib/include/outboard", "crates/outboard-c/include/outboard")
+DIRECTORIES = ("lib/include/outboard", "crates/outboard-c/include/outboard",
+               "crates/outboard-client/include/outboard")
 SOCKETS = "sockets.h"
 # Structs without a size, which no version can make longer.
 FIXED = {"ob_volume_time"}

@@ -7,7 +7,9 @@
 source "$(dirname "$0")/common.sh"
 
 volumes=$LIB_DIR/liboutboard-volume.so.0
-if [ ! -x "$PROGRAM" ] || { [ "$VARIANT" = full ] && [ ! -e "$volumes" ]; }; then
+client=$LIB_DIR/liboutboard-client.so.0
+if [ ! -x "$PROGRAM" ] ||
+	{ [ "$VARIANT" = full ] && { [ ! -e "$volumes" ] || [ ! -e "$client" ]; }; }; then
 	make --no-print-directory -C "$REPO" program
 fi
 
@@ -25,12 +27,14 @@ strip --strip-debug "$target/bin/outboard" "$target/lib/liboutboard.so.0"
 ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
 install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" \
 	"$LIB_DIR/liboutboard-components.a" "$target/lib/"
-# Only the profile full has it.
-if [ -e "$volumes" ]; then
-	install -m 644 "$volumes" "$LIB_DIR/liboutboard-volume.a" "$target/lib/"
-	strip --strip-debug "$target/lib/liboutboard-volume.so.0" "$target/lib/liboutboard-volume.a"
-	ln -sf liboutboard-volume.so.0 "$target/lib/liboutboard-volume.so"
-fi
+# Only the profile full has them.
+for library in volume client; do
+	name=liboutboard-$library
+	[ -e "$LIB_DIR/$name.so.0" ] || continue
+	install -m 644 "$LIB_DIR/$name.so.0" "$LIB_DIR/$name.a" "$target/lib/"
+	strip --strip-debug "$target/lib/$name.so.0" "$target/lib/$name.a"
+	ln -sf "$name.so.0" "$target/lib/$name.so"
+done
 install -d "$target/lib/outboard_gdb"
 install -m 644 "$LIB_DIR/outboard-gdb.py" "$LIB_DIR/outboard-types.o" "$target/lib/"
 install -m 644 "$LIB_DIR"/outboard_gdb/*.py "$target/lib/outboard_gdb/"

@@ -128,6 +128,67 @@ def test_syscalls(tree, tmp_path):
     subprocess.run([tmp_path / "program"], check=True)
 
 
+# The same functions for the other library, which gets the number and as many arguments.
+CLIENT = r"""
+#include <stdarg.h>
+#include <stdio.h>
+#include <outboard/client_calls.h>
+
+static long answer, seen[4];
+
+long ob_client_syscall(long number, ...)
+{
+	va_list list;
+
+	seen[0] = number;
+	va_start(list, number);
+	for (int i = 1; i < 4; i++)
+		seen[i] = number == 2 ? 0 : va_arg(list, long);
+	va_end(list);
+	return answer;
+}
+
+int main(void)
+{
+	char buffer[4];
+
+	answer = 3;
+	if (ob_sys_read(7, buffer, 4) != 3 || seen[0] || seen[1] != 7 ||
+	    seen[2] != (long)buffer || seen[3] != 4)
+		return 1;
+	answer = -4095;
+	errno = 0;
+	if (ob_sys_gettid() != -1 || errno != 4095 || seen[0] != 2)
+		return 2;
+	answer = -12;
+	if (ob_sys_mmap(0, 1, 2, 3, -1, 4096) != (void *)-1 || errno != ENOMEM || seen[2] != 1)
+		return 3;
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [("gcc", "-std=c11"), ("g++", "-std=c++17", "-xc++")])
+def test_calls_of_clients(tree, tmp_path, compiler):
+    generate("generate-syscalls.py", tree(), tmp_path)
+    (tmp_path / "client.c").write_text(CLIENT)
+    header = os.path.join(REPOSITORY, "crates", "outboard-client", "include")
+    subprocess.run([*compiler, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", tmp_path,
+                    "-I", header, "-o", tmp_path / "program", tmp_path / "client.c"], check=True)
+    subprocess.run([tmp_path / "program"], check=True)
+
+
+@pytest.mark.parametrize("names", [("syscalls", "client_calls"), ("client_calls", "syscalls")])
+def test_a_file_calls_one_kernel(tree, tmp_path, names):
+    generate("generate-syscalls.py", tree(), tmp_path)
+    (tmp_path / "both.c").write_text(
+        "".join(f"#include <outboard/{name}.h>\n" for name in names))
+    header = os.path.join(REPOSITORY, "crates", "outboard-client", "include")
+    done = subprocess.run(["gcc", "-fsyntax-only", "-I", tmp_path, "-I", header,
+                           tmp_path / "both.c"], check=False, capture_output=True)
+    assert done.returncode
+
+
 def test_unchanged_files_keep_their_time(tree, tmp_path):
     generate("generate-syscalls.py", tree(), tmp_path)
     before = os.stat(tmp_path / "syscalls.c").st_mtime_ns
