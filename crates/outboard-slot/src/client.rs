@@ -6,7 +6,7 @@ use crate::layout::{
     SERVER_PROCESSOR, SERVER_SLEEPS,
 };
 use crate::memory::SlotMemory;
-use crate::spin::look;
+use crate::spin::{look, TIME};
 use crate::{processor, word};
 use outboard_protocol::CallRequest;
 use std::io;
@@ -64,7 +64,7 @@ impl ClientSlot {
         let is_apart = memory.word(SERVER_PROCESSOR).load(Ordering::Relaxed) != own;
         let is_awake = memory.word(SERVER_SLEEPS).load(Ordering::Relaxed) == 0;
         let before = request.wrapping_sub(1);
-        if !(is_apart && is_awake && look(reply, before)) {
+        if !(is_apart && is_awake && look(reply, before, TIME)) {
             self.sleep(request, peer)?;
         }
         Some(memory.number(RESULT) as i64)

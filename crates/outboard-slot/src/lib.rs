@@ -4,6 +4,7 @@
 mod client;
 pub mod layout;
 mod memory;
+mod placement;
 mod processor;
 mod server;
 mod spin;

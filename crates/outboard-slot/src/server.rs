@@ -6,8 +6,9 @@ use crate::layout::{
     SERVER_PROCESSOR, SERVER_SLEEPS,
 };
 use crate::memory::{make, SlotMemory};
-use crate::spin::{look, Distance};
-use crate::{processor, word};
+use crate::placement::Placement;
+use crate::spin::{look, TIME, WAKING_TIME};
+use crate::word;
 use outboard_protocol::{CallRequest, Data};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -36,11 +37,12 @@ pub struct ServerSlot {
 }
 
 /// The thread that takes requests of a slot.
-#[derive(Debug)]
 pub struct SlotTaker<'a> {
     slot: &'a ServerSlot,
     last: u32,
-    distance: Distance,
+    placement: Placement,
+    /// The client slept when it got its last reply.
+    has_woken: bool,
 }
 
 impl ServerSlot {
@@ -62,7 +64,8 @@ impl ServerSlot {
         SlotTaker {
             slot: self,
             last: 0,
-            distance: Distance::default(),
+            placement: Placement::new(),
+            has_woken: false,
         }
     }
 
@@ -105,11 +108,16 @@ impl SlotTaker<'_> {
     pub fn take(&mut self) -> Option<SlotRequest> {
         let memory = &self.slot.memory;
         let request = memory.word(REQUEST);
-        let own = processor::current();
-        memory.word(SERVER_PROCESSOR).store(own, Ordering::Relaxed);
         let peer = memory.word(CLIENT_PROCESSOR).load(Ordering::Relaxed);
-        if !(self.distance.note(own, peer) && look(request, self.last)) {
+        let (own, is_apart) = self.placement.before_wait(peer);
+        memory.word(SERVER_PROCESSOR).store(own, Ordering::Relaxed);
+        let time = if self.has_woken { WAKING_TIME } else { TIME };
+        if !(is_apart && look(request, self.last, time)) {
+            if is_apart {
+                self.placement.join(peer);
+            }
             self.sleep(request)?;
+            self.placement.after_sleep();
         }
         if self.slot.closed.load(Ordering::SeqCst) {
             return None;
@@ -143,12 +151,13 @@ impl SlotTaker<'_> {
     }
 
     /// Tells the client that its request is done.
-    pub fn finish(&self, result: i64) {
+    pub fn finish(&mut self, result: i64) {
         let memory = &self.slot.memory;
         memory.set_number(RESULT, result as u64);
         let reply = memory.word(REPLY);
         reply.store(self.last, Ordering::SeqCst);
-        if memory.word(CLIENT_SLEEPS).load(Ordering::SeqCst) != 0 {
+        self.has_woken = memory.word(CLIENT_SLEEPS).load(Ordering::SeqCst) != 0;
+        if self.has_woken {
             word::wake(reply);
         }
     }
