@@ -5,11 +5,12 @@ use crate::client::{Client, Reconnect};
 use crate::error::ClientError;
 use crate::process::ForkSide;
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int, c_long, c_uint, CStr, CString, OsStr};
+use std::ffi::{c_char, c_int, c_long, c_uint, c_void, CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Once;
 use std::time::Duration;
 
 /// The one client of a C program. Clients are never freed, since another thread may be about to use
@@ -70,6 +71,28 @@ unsafe fn texts<'a>(list: *const *const c_char) -> Vec<&'a CStr> {
     all
 }
 
+extern "C" {
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), context: *mut c_void) -> c_int;
+}
+
+/// At exit(3), the process of the kernel ends with the status of this one.
+fn pass_status_on() {
+    extern "C" fn exit_inside(status: c_int, _context: *mut c_void) {
+        caught(|| {
+            if let Some(client) = current() {
+                // Without a connection there is no process.
+                let _ = client.exit(status);
+            }
+            0
+        });
+    }
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: the function is there as long as the process: the library is never unloaded.
+        unsafe { on_exit(exit_inside, null_mut()) };
+    });
+}
+
 fn connect(url: Option<&CStr>) -> c_int {
     if current().is_some_and(|client| client.process().is_some()) {
         let message = "this process is connected: call ob_client_disconnect first";
@@ -82,6 +105,7 @@ fn connect(url: Option<&CStr>) -> c_int {
     match opened {
         Ok(client) => {
             set_current(client);
+            pass_status_on();
             0
         }
         Err(error) => report(&error),

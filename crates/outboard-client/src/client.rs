@@ -7,7 +7,7 @@ use crate::forks::forks;
 use crate::marshal::{make_call, CallEnd};
 use crate::pointer::OwnMemory;
 use crate::session::{from_environment, ServerPlace};
-use crate::threads::{leave, with_slot, ThreadSlot};
+use crate::threads::{leave, with_own_slot, with_slot, AttachedSlot};
 use outboard_protocol::client::Ticket;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,9 +160,20 @@ impl Client {
     /// Does something with the calling thread's slot.
     pub(crate) fn with_slot<T>(
         &self,
-        work: impl FnOnce(&mut ThreadSlot) -> Result<T, CallEnd>,
+        work: impl FnOnce(&mut AttachedSlot) -> Result<T, CallEnd>,
     ) -> Result<T, CallEnd> {
         with_slot(self.shared.number, || self.attach(), work)
+    }
+
+    /// Does something with a slot for this alone. No connection is made for it.
+    pub(crate) fn with_own_slot<T>(
+        &self,
+        work: impl FnOnce(&mut AttachedSlot) -> Result<T, CallEnd>,
+    ) -> Result<T, CallEnd> {
+        if self.process().is_none() {
+            return Err(CallEnd::Lost);
+        }
+        with_own_slot(self.shared.number, || self.attach(), work)
     }
 
     /// `ENOTCONN`: this is a child, in which another thread may have held the lock at the fork.

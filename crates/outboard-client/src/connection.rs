@@ -137,7 +137,7 @@ impl ServerConnection {
         }
     }
 
-    /// The copy of this process in the kernel has to end. An error means that all has ended.
+    /// A copy of this process, or its next program, does not come.
     pub(crate) fn cancel(&self, ticket: Ticket) {
         let _ = self.send(&ClientNote::Cancel { ticket });
     }

@@ -13,6 +13,13 @@ mod session;
 mod socket;
 mod threads;
 
+/// For fuzz targets.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::marshal::{make_call, CallEnd, Carrier, ProgramMemory};
+}
+
 pub use client::{Client, Reconnect};
 pub use error::ClientError;
 pub use process::ForkSide;

@@ -6,9 +6,9 @@ use crate::connection::ServerConnection;
 use crate::error::ClientError;
 use crate::marshal::{CallEnd, Carrier};
 use crate::session::SESSION_VARIABLE;
-use crate::threads::ThreadSlot;
+use crate::threads::AttachedSlot;
 use outboard_protocol::client::Ticket;
-use outboard_slot::layout::{EXEC, FORK, NAME_BYTES, TICKET_BYTES};
+use outboard_slot::layout::{EXEC, EXIT, FORK, NAME_BYTES, TICKET_BYTES};
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -59,10 +59,7 @@ impl Client {
         match unsafe { libc::fork() } {
             -1 => {
                 let errno = last_errno();
-                let _ = self.with_slot(|slot| {
-                    slot.connection().cancel(ticket);
-                    Ok(())
-                });
+                self.cancel(ticket);
                 Err(errno)
             }
             0 => {
@@ -104,7 +101,37 @@ impl Client {
             .filter(|word| is_other(word))
             .collect();
         all.push(&session);
-        failed(execute(path, words, &all))
+        let error = execute(path, words, &all);
+        self.cancel(ticket);
+        failed(error)
+    }
+
+    /// Ends the process of the kernel, as exit_group(2) does, with this status for its parent.
+    /// Without this, the end of the connection ends it as SIGKILL does. Later calls fail with
+    /// `ENOTCONN`. Other threads may be in a call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN`: it has ended already.
+    pub fn exit(&self, status: i32) -> Result<(), i32> {
+        let exited = self.with_own_slot(|slot| {
+            operate(slot, EXIT, [status as u64, 0, 0, 0, 0, 0])?;
+            slot.connection().lose();
+            Ok(())
+        });
+        exited.map_err(|end| match end {
+            CallEnd::Refused(errno) => errno,
+            CallEnd::Lost => libc::ENOTCONN,
+        })
+    }
+
+    /// Nobody comes with this ticket.
+    fn cancel(&self, ticket: Ticket) {
+        // Without a connection there is nothing to cancel.
+        let _ = self.with_slot(|slot| {
+            slot.connection().cancel(ticket);
+            Ok(())
+        });
     }
 
     fn exec_in_kernel(&self, path: &CStr) -> Result<Ticket, CallEnd> {
@@ -142,7 +169,7 @@ fn is_other(word: &CStr) -> bool {
 }
 
 /// Makes an operation of the slot. An error of it is one of the call.
-fn operate(slot: &mut ThreadSlot, operation: u32, arguments: [u64; 6]) -> Result<i32, CallEnd> {
+fn operate(slot: &mut AttachedSlot, operation: u32, arguments: [u64; 6]) -> Result<i32, CallEnd> {
     let result = slot.operate(operation, arguments).ok_or(CallEnd::Lost)?;
     if result < 0 {
         return Err(CallEnd::Refused(-result as i32));
@@ -150,7 +177,7 @@ fn operate(slot: &mut ThreadSlot, operation: u32, arguments: [u64; 6]) -> Result
     i32::try_from(result).map_err(|_| CallEnd::Refused(libc::EPROTO))
 }
 
-fn ticket(slot: &ThreadSlot) -> Ticket {
+fn ticket(slot: &AttachedSlot) -> Ticket {
     let mut bytes = [0; TICKET_BYTES];
     slot.read(TICKET, &mut bytes);
     Ticket(bytes)

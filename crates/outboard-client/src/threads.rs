@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A slot, and the connection that it belongs to.
 #[derive(Debug)]
-pub(crate) struct ThreadSlot {
+pub(crate) struct AttachedSlot {
     /// The number of the client.
     client: u64,
     /// Of this process: see [`forks`].
@@ -22,10 +22,10 @@ pub(crate) struct ThreadSlot {
 }
 
 thread_local! {
-    static SLOTS: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
+    static SLOTS: RefCell<Vec<AttachedSlot>> = const { RefCell::new(Vec::new()) };
 }
 
-impl ThreadSlot {
+impl AttachedSlot {
     fn is_usable(&self) -> bool {
         self.forks == forks() && !self.connection.is_lost()
     }
@@ -56,7 +56,7 @@ impl ThreadSlot {
     }
 }
 
-impl Carrier for ThreadSlot {
+impl Carrier for AttachedSlot {
     fn size(&self) -> usize {
         self.slot.size()
     }
@@ -74,7 +74,7 @@ impl Carrier for ThreadSlot {
     }
 }
 
-impl Drop for ThreadSlot {
+impl Drop for AttachedSlot {
     fn drop(&mut self) {
         // In a child, the slot is that of the parent's thread.
         if self.is_usable() {
@@ -89,7 +89,7 @@ impl Drop for ThreadSlot {
 pub(crate) fn with_slot<T>(
     client: u64,
     attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
-    work: impl FnOnce(&mut ThreadSlot) -> Result<T, CallEnd>,
+    work: impl FnOnce(&mut AttachedSlot) -> Result<T, CallEnd>,
 ) -> Result<T, CallEnd> {
     let done = SLOTS.try_with(|slots| {
         let Ok(mut slots) = slots.try_borrow_mut() else {
@@ -101,8 +101,24 @@ pub(crate) fn with_slot<T>(
     done.unwrap_or(Err(CallEnd::Refused(libc::ESRCH)))
 }
 
+/// The same for a thread that ends, or has been interrupted in a call: with a slot for this alone.
+pub(crate) fn with_own_slot<T>(
+    client: u64,
+    attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
+    work: impl FnOnce(&mut AttachedSlot) -> Result<T, CallEnd>,
+) -> Result<T, CallEnd> {
+    let (connection, Attachment { thread, slot }) = attach()?;
+    work(&mut AttachedSlot {
+        client,
+        forks: forks(),
+        connection,
+        thread,
+        slot,
+    })
+}
+
 fn find(
-    slots: &mut Vec<ThreadSlot>,
+    slots: &mut Vec<AttachedSlot>,
     client: u64,
     attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
 ) -> Result<usize, CallEnd> {
@@ -112,9 +128,9 @@ fn find(
     if let Some(index) = known {
         return Ok(index);
     }
-    slots.retain(ThreadSlot::is_usable);
+    slots.retain(AttachedSlot::is_usable);
     let (connection, Attachment { thread, slot }) = attach()?;
-    slots.push(ThreadSlot {
+    slots.push(AttachedSlot {
         client,
         forks: forks(),
         connection,

@@ -295,6 +295,17 @@ fn a_fork_of_the_host_has_no_connection() {
     assert_eq!(status_of(host), 0);
 }
 
+#[test]
+fn an_exit_has_a_status() {
+    let server = FakeServer::new(answer);
+    let client = server.client();
+    assert!(call(&client, GETPID) > 0);
+    assert_eq!(client.exit(7), Ok(()));
+    assert_eq!(server.shared.seen.lock().unwrap().statuses, [7]);
+    assert_eq!(client.exit(7), Err(libc::ENOTCONN));
+    assert_eq!(call(&client, GETPID), errno(libc::ENOTCONN));
+}
+
 /// What a server says at first, and what the client makes of it.
 fn outcome(lie: impl FnOnce(&UnixStream) + Send + 'static) -> String {
     let (_directory, path, listener) = fake::listen();

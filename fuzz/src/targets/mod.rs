@@ -18,6 +18,7 @@ mod partitions;
 mod pax;
 mod probe;
 mod qcow2;
+mod remote_answer;
 mod remote_call;
 mod tar;
 mod undo;
@@ -43,6 +44,7 @@ pub const ALL: &[(&str, Target)] = &[
     ("pax", pax::run),
     ("probe", probe::run),
     ("qcow2", qcow2::run),
+    ("remote_answer", remote_answer::run),
     ("remote_call", remote_call::run),
     ("tar", tar::run),
     ("undo", undo::run),

@@ -4,9 +4,10 @@
  *
  * A program connects once, and is a process of that kernel from then on, with descriptors, a
  * working directory and rights of its own there. Any thread may call at any time: it is a thread
- * of the process from its first call to its end. The end of this process, and of its connection,
- * is the end of the process in the kernel, as by SIGKILL. Numbers are those of x86-64, and
- * structures have the layout that this host's C library uses for them.
+ * of the process from its first call to its end. At exit(), the process of the kernel ends with
+ * the same status; any other end of this process, and of its connection, ends it as SIGKILL does.
+ * Numbers are those of x86-64, and structures have the layout that this host's C library uses for
+ * them.
  *
  * <outboard/client_calls.h> has ob_sys_NAME() for each system call. A function that returns int
  * returns 0 or a number, or -errno. The library has no code of Linux, and the MIT licence.

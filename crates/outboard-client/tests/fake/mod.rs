@@ -52,6 +52,7 @@ pub struct Seen {
     /// Threads and requests that were interrupted.
     pub interrupted: Vec<(i32, u32)>,
     pub cancelled: usize,
+    pub statuses: Vec<u64>,
     pub names: Vec<String>,
     /// Processes whose connection has ended.
     pub ended: Vec<i32>,
@@ -251,6 +252,10 @@ fn take(shared: &Shared, slot: &ServerSlot, process: i32, thread: i32) {
                     .trim_end_matches('\0')
                     .to_owned();
                 shared.note(|seen| seen.names.push(name));
+                0
+            }
+            layout::EXIT => {
+                shared.note(|seen| seen.statuses.push(arguments[0]));
                 0
             }
             _ => {
