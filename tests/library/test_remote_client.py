@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Clients of a kernel in another process: liboutboard-client, and a second implementation that can
+lie (support/remote_client.py). The server is the example of outboard-server.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from support import host, patience, remote_client
+from support.program import OUT, REPOSITORY
+from support.remote_client import Connection, Ended, Refused, RemoteClient
+
+HERE = os.path.join(REPOSITORY, "tests", "library")
+LIBRARIES = os.path.join(OUT, "lib")
+FLAGS = ("-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
+COMPILERS = {"c": ("gcc", "-std=c11"), "c++": ("g++", "-std=c++17", "-xc++")}
+EFAULT, EINVAL, ESRCH, EINTR = 14, 22, 3, 4
+
+
+class Server:
+    """A kernel with clients."""
+
+    def __init__(self, program: str, path: str) -> None:
+        self.path = path
+        self.process = subprocess.Popen([program, path], stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout and self.process.stdout.readline() == "ready\n"
+
+    @property
+    def url(self) -> str:
+        return f"unix:{self.path}"
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+    def check_alive(self) -> None:
+        with RemoteClient(self.path) as client:
+            assert client.call(remote_client.GETPID) == client.process
+        assert self.process.poll() is None
+
+
+@pytest.fixture(scope="module", name="example")
+def built_example():
+    target = os.path.join(OUT, "cargo")
+    # All crates, as test_rust_api.py builds them.
+    host.run("cargo", "build", "--offline", "--release", "--locked", "--workspace", "--examples",
+             cwd=os.path.join(REPOSITORY, "crates"), timeout=1500, CARGO_TARGET_DIR=target,
+             OUTBOARD_LIB_DIR=LIBRARIES)
+    return os.path.join(target, "release", "examples", "serve_kernel")
+
+
+@pytest.fixture(name="server")
+def running_server(example, work):
+    server = Server(example, f"{work}/socket")
+    yield server
+    server.kill()
+
+
+def build(work, source, compiler=COMPILERS["c"]) -> str:
+    """A program that knows the library by pkg-config, and finds it by itself."""
+    flags = host.run("pkg-config", "--cflags", "--libs", "outboard-client",
+                     PKG_CONFIG_PATH=f"{LIBRARIES}/pkgconfig").stdout.split()
+    path = os.path.join(work, os.path.basename(source).removesuffix(".c"))
+    host.run(*compiler, *FLAGS, "-I", HERE, "-o", path, os.path.join(HERE, source), *flags,
+             f"-Wl,-rpath,{LIBRARIES}")
+    return path
+
+
+@pytest.fixture(scope="module", name="program")
+def test_program(tmp_path_factory):
+    return build(str(tmp_path_factory.mktemp("remote")), "remote_client_test.c")
+
+
+@contextlib.contextmanager
+def all_processes_end(server):
+    """Those that begin meanwhile end, and their descriptors are closed. One client looks: its own
+    end would be one of a process, too.
+    """
+    with RemoteClient(server.path) as watcher:
+        before, files = remote_client.processes(watcher), server.descriptors()
+        yield
+        patience.wait_until(lambda: remote_client.processes(watcher) <= before,
+                            f"the kernel has only the processes {before}")
+        patience.wait_until(lambda: server.descriptors() <= files, "all descriptors are closed")
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+@pytest.mark.parametrize("test", ["files", "large", "large-streams", "sockets", "epoll", "threads",
+                                  "fork", "kill", "credentials", "signals", "exec",
+                                  "connections"])
+def test_calls(server, program, test):
+    with all_processes_end(server):
+        host.run(program, test, OUTBOARD_SERVER=server.url, timeout=60)
+
+
+@pytest.mark.needs("g++", "pkg-config")
+def test_headers_are_those_of_cplusplus(server, work):
+    program = build(work, "remote_client_test.c", COMPILERS["c++"])
+    host.run(program, "files", OUTBOARD_SERVER=server.url)
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+def test_the_example_of_the_documentation(server, work):
+    program = build(work, f"{REPOSITORY}/docs/examples/remote_file.c")
+    with RemoteClient(server.path) as client:
+        file = client.open("/text", os.O_WRONLY | os.O_CREAT)
+        assert client.write(file, b"a text\n") == 7
+    assert host.run(program, server.url, "/text").stdout == "a text\n"
+    done = host.run(program, server.url, "/none", ok=(1,))
+    assert done.stderr == "/none: No such file or directory\n"
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+def test_a_server_that_is_killed(example, program, work):
+    """The call under way fails, the next one is that of another server's process. Then the client
+    dies with its server, as it has chosen.
+    """
+    server = Server(example, f"{work}/socket")
+    client = subprocess.Popen([program, "reconnect"], stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.PIPE,
+                              env={**os.environ, "OUTBOARD_SERVER": server.url})
+    assert client.stdout and client.stdout.readline() == "ready\n"
+    server.kill()
+    server = Server(example, f"{work}/socket")
+    assert client.stdout.readline() == "again\n"
+    server.kill()
+    _, said = client.communicate(timeout=60)
+    assert client.returncode == 1 and said == f"the connection to {server.url} was lost\n"
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+@pytest.mark.parametrize("kinds,rounds", [
+    (("hold", "threads", "large"), 30),
+    # A copy whose process on the host was killed early waits for it for 10 s.
+    pytest.param(("hold", "threads", "fork", "large", "exec"), 1000, marks=pytest.mark.long),
+])
+def test_clients_that_are_killed(server, program, kinds, rounds):
+    """At any time: nothing of them is left."""
+    with all_processes_end(server):
+        for round_ in range(rounds):
+            kind = kinds[round_ % len(kinds)]
+            client = subprocess.Popen([program, kind], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL,
+                                      env={**os.environ, "OUTBOARD_SERVER": server.url})
+            time.sleep(random.uniform(0, 0.03))
+            client.kill()
+            client.wait()
+    server.check_alive()
+
+
+def test_the_second_implementation(server):
+    with RemoteClient(server.path, name="second") as client:
+        assert client.call(remote_client.GETPID) == client.process
+        assert client.call(remote_client.GETTID) == client.thread
+        file = client.open("/second", os.O_RDWR | os.O_CREAT)
+        assert file >= 0 and client.write(file, b"hello") == 5
+        assert client.call(remote_client.LSEEK, file, 1, os.SEEK_SET) == 1
+        assert client.read(file, 100) == b"ello"
+        assert client.open("/none") == -2
+        process, ticket = client.fork()
+        with RemoteClient(server.path, ticket) as copy:
+            assert copy.process == process == copy.call(remote_client.GETPID)
+            # The position is shared.
+            assert copy.call(remote_client.LSEEK, file, 0, os.SEEK_CUR) == 5
+        number, slot = client.further()
+        assert client.call(remote_client.GETTID, slot=slot) == number
+        assert client.call(remote_client.GETPID, slot=slot) == client.process
+        slot.begin(remote_client.LEAVE, 0, ())
+        # A signal handler has run while the thread sleeps.
+        client.slot.begin(remote_client.CALL, remote_client.PAUSE, ())
+        time.sleep(0.05)
+        client.send({"Interrupt": {"thread": client.thread, "request": client.slot.last}})
+        assert client.finish() == -EINTR
+        assert client.operate(remote_client.EXIT, 3) == 0
+        client.wait_for_end()
+    with pytest.raises(Refused, match="ticket"):
+        RemoteClient(server.path, ticket)
+
+
+def test_wrong_first_messages(server):
+    with pytest.raises(Refused, match="version 1"):
+        RemoteClient(server.path, version=2)
+    with pytest.raises(Refused):
+        RemoteClient(server.path, bytes(16))
+    for frame in (b"\0\0\0\0\0", b"\2\0\0\0\0{}", b"\xff\xff\xff\xff\0", b"\1\0\0\0\x09x",
+                  b'\7\0\0\0\0"Start"', b"\5\0\0\0\0[[[[["):
+        with Connection(server.path) as connection:
+            connection.socket.sendall(frame)
+            connection.socket.shutdown(socket.SHUT_WR)
+            connection.wait_for_end()
+    server.check_alive()
+
+
+def test_later_messages_that_make_no_sense(server):
+    for send in (lambda client: client.send({"Client": {"version": 1, "name": "x"}}),
+                 lambda client: client.send({"Interrupt": {"thread": "x"}}),
+                 lambda client: client.send_frame(3, b"x"),
+                 lambda client: client.socket.sendall(b"\xff\xff\xff\xff\0")):
+        with RemoteClient(server.path) as client:
+            send(client)
+            client.wait_for_end()
+    with RemoteClient(server.path) as other, RemoteClient(server.path) as client:
+        # Threads and tickets of others are nobody's.
+        other.slot.begin(remote_client.CALL, remote_client.PAUSE, ())
+        client.send({"Interrupt": {"thread": other.thread, "request": 1}})
+        client.send({"Interrupt": {"thread": -1, "request": 1 << 31}})
+        client.send({"Cancel": {"ticket": "0" * 32}})
+        assert client.call(remote_client.GETPID) == client.process
+        assert other.slot.word(remote_client.REPLY) == 0
+    server.check_alive()
+
+
+def test_half_open_connections(server):
+    with contextlib.ExitStack() as stack:
+        for content in (b"", b"\x10", b"\x10\0\0\0\0", b"\x10\0\0\0\0{"):
+            for _ in range(20):
+                connection = stack.enter_context(Connection(server.path))
+                connection.socket.sendall(content)
+        server.check_alive()
+
+
+def test_offsets_and_lengths_that_lie_outside(server):
+    with RemoteClient(server.path) as client:
+        file = client.open("/dev/zero" if client.open("/dev/zero") >= 0 else "/", os.O_RDONLY)
+        size, most = client.size, (1 << 64) - 1
+        for offset, length in ((size, 1), (size - 1, 2), (64, size), (most, 2), (64, most),
+                               (most - 63, 64), (0x7fff_0000_0000, 8)):
+            assert client.call(remote_client.READ, file, offset, length) == -EFAULT
+        assert client.call(remote_client.OPEN, size) == -EFAULT
+        assert client.call(remote_client.OPEN, most) == -EFAULT
+        # A message whose parts lie outside, and one with a length behind a pointer.
+        client.slot.put(64, struct.pack("<7I", 0, 0, 128, (1 << 32) - 1, 0, 0, 0))
+        assert client.call(46, file, 64, 0) == -EFAULT
+        client.slot.put(64, struct.pack("<I", (1 << 32) - 1))
+        assert client.call(51, file, 128, 64) == -EFAULT
+        for operation, arguments in ((remote_client.FORK, (size - 8,)), (remote_client.FORK, (0,)),
+                                     (remote_client.EXEC, (most, 64)),
+                                     (remote_client.EXEC, (64, size))):
+            assert client.operate(operation, *arguments) == -EFAULT
+        assert client.operate(99) == -EINVAL
+        assert client.call(remote_client.GETPID) == client.process
+
+
+def test_the_memory_of_a_slot_stays(server):
+    with RemoteClient(server.path) as client:
+        for size in (0, 4096, 1 << 30):
+            with pytest.raises(OSError):
+                os.ftruncate(client.file, size)
+        assert client.call(remote_client.GETPID) == client.process
+
+
+def test_numbers_of_requests_that_jump(server):
+    with RemoteClient(server.path) as client:
+        for step in (5, 1 << 31, (1 << 32) - 7, 2):
+            client.slot.begin(remote_client.CALL, remote_client.GETPID, (), step)
+            assert client.finish() == client.process
+        # The words of the server are its own business.
+        client.slot.set_word(remote_client.REPLY, 77)
+        client.slot.set_word(remote_client.SERVER_SLEEPS, 0)
+        assert client.call(remote_client.GETPID) == client.process
+
+
+def scribble(slot, end):
+    """All of a slot changes, all the time, while its thread is asked for calls."""
+    source = random.Random(1)
+    while not end.is_set():
+        for _ in range(100):
+            place = source.randrange(0, 512 if source.random() < 0.5 else slot.size) & ~7
+            slot.set_number(place, source.choice((0, 1, 7, 64, 2**32 - 1, 2**63, 4090,
+                                                  source.getrandbits(64))))
+        # pause(2) and its kin would sleep: reads of nothing, polls, messages.
+        slot.set_word(remote_client.OPERATION, remote_client.CALL)
+        slot.set_number(remote_client.NUMBER, source.choice((0, 1, 7, 20, 46, 47, 51, 54, 55, 257)))
+        slot.set_word(remote_client.REQUEST, source.getrandbits(32))
+        slot.futex(remote_client.REQUEST, remote_client.FUTEX_WAKE, 1)
+
+
+def test_a_slot_that_changes_all_the_time(server):
+    with RemoteClient(server.path) as good, contextlib.ExitStack() as stack:
+        end = threading.Event()
+        hostile = [stack.enter_context(RemoteClient(server.path)) for _ in range(2)]
+        threads = [threading.Thread(target=scribble, args=(client.slot, end))
+                   for client in hostile]
+        for thread in threads:
+            thread.start()
+        for _ in range(200):
+            assert good.call(remote_client.GETPID) == good.process
+        end.set()
+        for thread in threads:
+            thread.join()
+    server.check_alive()
+
+
+def test_threads_have_a_limit(server):
+    with RemoteClient(server.path) as client:
+        threads = []
+        with pytest.raises(Refused, match="thread"):
+            for _ in range(1000):
+                threads.append(client.further())
+        assert len(threads) > 100
+        for number, slot in threads[:10]:
+            assert client.call(remote_client.GETTID, slot=slot) == number
+
+
+def test_a_killed_process_has_no_calls(server):
+    with RemoteClient(server.path) as client, RemoteClient(server.path) as other:
+        other.slot.begin(remote_client.CALL, remote_client.PAUSE, ())
+        assert client.call(62, other.process, signal.SIGKILL) == 0
+        with contextlib.suppress(Ended):
+            assert other.finish() == -ESRCH
+        other.wait_for_end()
+        assert client.call(remote_client.GETPID) == client.process
