@@ -68,6 +68,7 @@ impl ServerConnection {
             version: VERSION,
             name: own_name(),
             ticket,
+            slots: true,
         });
         Frame::send(&mut &socket, &request).map_err(of_io)?;
         let (answer, file) = receive(&socket).map_err(of_io)?;
@@ -86,7 +87,9 @@ impl ServerConnection {
                 let reason = format!("{what}: {reason}");
                 return Err(ClientError::refused(libc::ECONNREFUSED, reason));
             }
-            ClientAnswer::Thread { .. } => return Err(of_io(wrong("an answer to nothing"))),
+            ClientAnswer::Thread { .. } | ClientAnswer::Ticket { .. } => {
+                return Err(of_io(wrong("an answer to nothing")))
+            }
         };
         let size = usize::try_from(size)
             .ok()
@@ -133,7 +136,9 @@ impl ServerConnection {
                 libc::EAGAIN,
                 format!("{what}: {reason}"),
             )),
-            (ClientAnswer::Attached { .. }, _) => Err(of_io(wrong("an answer to nothing"))),
+            (ClientAnswer::Attached { .. } | ClientAnswer::Ticket { .. }, _) => {
+                Err(of_io(wrong("an answer to nothing")))
+            }
         }
     }
 

@@ -26,15 +26,22 @@ pub struct ClientRequest {
     pub version: u32,
     /// The name of the process, as Linux shows it. Longer ones are cut.
     pub name: String,
-    /// Of a fork or an exec; `None`: a new process.
+    /// Of a fork or an exec, or of a further thread without a slot; `None`: a new process.
     #[serde(default)]
     pub ticket: Option<Ticket>,
+    /// Calls travel in slots of shared memory; else in frames, for one thread per connection.
+    #[serde(default = "yes")]
+    pub slots: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A later message of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientNote {
-    /// A further thread of the process, which needs a slot.
+    /// A further thread of the process, which needs a slot, or without slots a connection.
     Thread,
     /// A signal has come for a thread while its request was under way.
     Interrupt {
@@ -69,6 +76,11 @@ pub enum ClientAnswer {
     Thread {
         /// The number of the thread.
         thread: i32,
+    },
+    /// A further thread, which needs a connection of its own, with this ticket.
+    Ticket {
+        /// The ticket.
+        ticket: Ticket,
     },
     /// The last message had no effect. If it was the first one, the connection ends.
     Failed {
@@ -167,10 +179,16 @@ mod tests {
             version: VERSION,
             name: "cat".to_owned(),
             ticket: None,
+            slots: true,
         };
         assert_eq!(
             text(&Request::Client(request.clone())),
-            r#"{"Client":{"version":1,"name":"cat","ticket":null}}"#
+            r#"{"Client":{"version":1,"name":"cat","ticket":null,"slots":true}}"#
+        );
+        let older = r#"{"version":1,"name":"cat","ticket":null}"#;
+        assert_eq!(
+            serde_json::from_str::<ClientRequest>(older).unwrap(),
+            request
         );
         request.ticket = Some(ticket());
         assert!(text(&Request::Client(request)).contains(HEX));

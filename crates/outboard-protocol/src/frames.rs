@@ -29,6 +29,10 @@ pub enum FrameKind {
     Output = 2,
     /// Bytes of its standard error.
     Error = 3,
+    /// A call of a client: [`crate::call_frame::CallFrame`].
+    Call = 4,
+    /// The reply to it: [`crate::call_frame::ReplyFrame`].
+    Reply = 5,
 }
 
 /// A frame.
@@ -129,7 +133,14 @@ fn garbage(reason: impl Into<String>) -> io::Error {
 
 impl FrameKind {
     fn of(number: u8) -> io::Result<Self> {
-        let kinds = [Self::Message, Self::Input, Self::Output, Self::Error];
+        let kinds = [
+            Self::Message,
+            Self::Input,
+            Self::Output,
+            Self::Error,
+            Self::Call,
+            Self::Reply,
+        ];
         let found = kinds.into_iter().find(|&kind| kind as u8 == number);
         found.ok_or_else(|| garbage(format!("there is no frame of kind {number}")))
     }
@@ -233,7 +244,7 @@ mod tests {
 
     #[test]
     fn garbage_is_refused() {
-        assert!(read(&[0, 0, 0, 0, 4]).is_err());
+        assert!(read(&[0, 0, 0, 0, 6]).is_err());
         for bytes in [&[0][..], &[1, 0, 0, 0], &[2, 0, 0, 0, 1, 9]] {
             let error = read(bytes).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{bytes:?}");

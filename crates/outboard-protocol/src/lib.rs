@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod argument;
+pub mod call_frame;
 mod check;
 pub mod choice;
 pub mod client;

@@ -166,10 +166,10 @@ impl Keeper {
                 true
             }
             Err(RecvTimeoutError::Timeout) => {
-                self.tickets
-                    .expired()
+                let expired = self.tickets.expired();
+                expired
                     .iter()
-                    .for_each(|process| process.give_up());
+                    .for_each(|(process, waits)| process.give_up(*waits));
                 true
             }
             Err(RecvTimeoutError::Disconnected) => false,

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod connection;
+mod frame_calls;
 mod keeper;
 mod limits;
 mod peer;
@@ -10,9 +11,10 @@ mod process;
 mod random;
 mod server;
 mod shared;
+mod task_slot;
 mod thread;
-mod thread_slot;
 mod tickets;
+mod waits;
 
 pub use limits::ClientLimits;
 pub use peer::{ClientPeer, InsideUser};

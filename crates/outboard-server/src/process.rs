@@ -13,7 +13,8 @@
 //! | waits with a ticket of an exec | the old one, or none | one waits for its next slot |
 //! | has ended | ends | end |
 
-use crate::thread_slot::ThreadSlot;
+use crate::task_slot::TaskSlot;
+use crate::waits::Waits;
 use outboard::Fd;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -30,9 +31,9 @@ const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
 /// The thread that has asked for an exec waits for the slot of the new program.
 pub(crate) struct NextProgram {
     /// Where it waits.
-    pub(crate) slots: Sender<Arc<ThreadSlot>>,
+    pub(crate) slots: Sender<Arc<TaskSlot>>,
     /// The slot that it still has.
-    pub(crate) old: Arc<ThreadSlot>,
+    pub(crate) old: Arc<TaskSlot>,
 }
 
 /// Which connection a process has.
@@ -47,7 +48,7 @@ pub(crate) struct ProcessOwner {
 struct State {
     owner: Option<ProcessOwner>,
     seed: Option<i32>,
-    threads: Vec<Arc<ThreadSlot>>,
+    threads: Vec<Arc<TaskSlot>>,
     next_program: Option<NextProgram>,
     name: String,
     /// The number of the client's process on the host.
@@ -141,8 +142,12 @@ impl ClientProcess {
         self.state().seed.take()
     }
 
-    /// Nobody has come with its ticket. It ends, unless the old program goes on.
-    pub(crate) fn give_up(&self) {
+    /// Nobody has come with its ticket. It ends, unless the old program goes on, or a thread was
+    /// waited for.
+    pub(crate) fn give_up(&self, waits: Waits) {
+        if waits == Waits::Thread {
+            return;
+        }
         let mut state = self.state();
         drop(state.next_program.take());
         if state.owner.is_none() {
@@ -157,7 +162,7 @@ impl ClientProcess {
     }
 
     /// A thread serves this slot. `most`: so many threads may do that.
-    pub(crate) fn add_thread(&self, slot: &Arc<ThreadSlot>, most: usize) -> io::Result<()> {
+    pub(crate) fn add_thread(&self, slot: &Arc<TaskSlot>, most: usize) -> io::Result<()> {
         let mut state = self.state();
         if state.threads.len() >= most {
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
@@ -167,21 +172,21 @@ impl ClientProcess {
     }
 
     /// The thread has left the slot.
-    pub(crate) fn remove_thread(&self, slot: &Arc<ThreadSlot>) {
+    pub(crate) fn remove_thread(&self, slot: &Arc<TaskSlot>) {
         let mut state = self.state();
         state.threads.retain(|other| !Arc::ptr_eq(other, slot));
     }
 
     /// The slot of a thread.
-    pub(crate) fn thread(&self, number: i32) -> Option<Arc<ThreadSlot>> {
+    pub(crate) fn thread(&self, number: i32) -> Option<Arc<TaskSlot>> {
         let state = self.state();
         let mut threads = state.threads.iter();
         threads.find(|slot| slot.number() == number).cloned()
     }
 
-    /// Waits until all threads have left the slots of a connection. The process was killed, or was
-    /// left to its next program.
-    pub(crate) fn close_slots(&self, connection: u64) {
+    /// Waits until all threads have left the slots of a connection. `interrupt`: called for threads
+    /// that may be in a call.
+    pub(crate) fn close_slots(&self, connection: u64, interrupt: impl Fn(i32)) {
         let mut interval = INTERVAL;
         loop {
             let mut threads = self.state().threads.clone();
@@ -189,7 +194,10 @@ impl ClientProcess {
             if threads.is_empty() {
                 return;
             }
-            threads.iter().for_each(|slot| slot.memory.close());
+            for slot in threads {
+                slot.close();
+                interrupt(slot.number());
+            }
             sleep(interval);
             interval = (interval * 2).min(LONGEST_INTERVAL);
         }

@@ -6,6 +6,7 @@ use crate::keeper::{Keeper, Watcher};
 use crate::limits::ClientLimits;
 use crate::peer::ClientPeer;
 use crate::shared::Shared;
+use crate::waits::Waits;
 use outboard::{Kernel, System};
 use outboard_protocol::client::ClientRequest;
 use std::io;
@@ -87,7 +88,7 @@ impl ClientServer {
     pub fn disconnect_all(&self) {
         for process in self.shared.keeper.all() {
             if !process.disconnect() {
-                process.give_up();
+                process.give_up(Waits::Copy);
             }
         }
     }

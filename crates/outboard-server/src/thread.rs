@@ -8,13 +8,12 @@ use crate::peer::InsideUser;
 use crate::process::{ClientProcess, NextProgram};
 use crate::random;
 use crate::shared::Shared;
-use crate::thread_slot::ThreadSlot;
-use crate::tickets::Waits;
+use crate::task_slot::{Taker, TaskSlot};
+use crate::waits::Waits;
 use outboard::{Instance, NewTask};
 use outboard_protocol::client::Ticket;
 use outboard_protocol::{CallRequest, Data};
 use outboard_slot::layout::{CALL, EXEC, EXIT, FORK, LEAVE, NAME_BYTES, TICKET_BYTES};
-use outboard_slot::SlotTaker;
 use std::ffi::CString;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -59,7 +58,7 @@ pub(crate) struct FirstThread {
 pub(crate) struct NewThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) process: Arc<ClientProcess>,
-    pub(crate) slot: Arc<ThreadSlot>,
+    pub(crate) slot: Arc<TaskSlot>,
     /// Its task.
     pub(crate) task: i32,
     /// `None`: a further thread.
@@ -131,7 +130,7 @@ struct ClientThread {
     instance: Instance,
     shared: Arc<Shared>,
     process: Arc<ClientProcess>,
-    slot: Arc<ThreadSlot>,
+    slot: Arc<TaskSlot>,
 }
 
 /// How the service of a slot ended.
@@ -139,7 +138,7 @@ enum SlotEnd {
     /// The client's thread has ended, or the connection.
     Over,
     /// The next program's slot comes here.
-    Program(Receiver<Arc<ThreadSlot>>),
+    Program(Receiver<Arc<TaskSlot>>),
 }
 
 fn error_number(error: &io::Error) -> i64 {
@@ -150,7 +149,7 @@ impl ClientThread {
     fn serve_all(&mut self) {
         loop {
             let slot = Arc::clone(&self.slot);
-            let end = self.serve(&mut slot.memory.taker());
+            let end = self.serve(&mut slot.taker());
             self.process.remove_thread(&slot);
             let next = match end {
                 SlotEnd::Over => return,
@@ -166,7 +165,7 @@ impl ClientThread {
         }
     }
 
-    fn serve(&mut self, taker: &mut SlotTaker<'_>) -> SlotEnd {
+    fn serve(&mut self, taker: &mut Taker<'_>) -> SlotEnd {
         let mut program = None;
         while let Some(request) = taker.take() {
             let result = match request.operation {
@@ -222,10 +221,18 @@ impl ClientThread {
     }
 
     /// Gives the client a ticket, in a place that was checked.
-    fn issue(&self, ticket: Ticket, process: &Arc<ClientProcess>, waits: Waits, offset: u64) {
+    fn issue(
+        &self,
+        ticket: Ticket,
+        process: &Arc<ClientProcess>,
+        waits: Waits,
+        offset: u64,
+    ) -> io::Result<()> {
         let time = self.shared.limits.attach;
-        self.shared.keeper.tickets.add(ticket, process, waits, time);
+        let tickets = &self.shared.keeper.tickets;
+        tickets.add(ticket, process, waits, time)?;
         self.slot.memory.write(offset as usize, &ticket.0);
+        Ok(())
     }
 
     fn fork(&self, call: &CallRequest) -> io::Result<i64> {
@@ -236,11 +243,11 @@ impl ClientThread {
         let NewTask { seen, number } = self.instance.copy_task(libc::SIGCHLD as u64)?;
         let user = self.process.user;
         let copy = self.shared.keeper.add(number, user, number)?;
-        self.issue(ticket, &copy, Waits::Copy, offset);
+        self.issue(ticket, &copy, Waits::Copy, offset)?;
         Ok(seen.into())
     }
 
-    fn exec(&self, call: &CallRequest) -> io::Result<Receiver<Arc<ThreadSlot>>> {
+    fn exec(&self, call: &CallRequest) -> io::Result<Receiver<Arc<TaskSlot>>> {
         let [name, offset, ..] = call.arguments;
         self.check_room(offset)?;
         let name = self.name(name)?;
@@ -252,7 +259,7 @@ impl ClientThread {
         let (slots, next) = channel();
         let old = Arc::clone(&self.slot);
         self.process.await_program(NextProgram { slots, old });
-        self.issue(ticket, &self.process, Waits::Program, offset);
+        self.issue(ticket, &self.process, Waits::Program, offset)?;
         Ok(next)
     }
 

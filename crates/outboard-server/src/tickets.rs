@@ -2,19 +2,15 @@
 //! Processes that wait for a connection with their ticket.
 
 use crate::process::ClientProcess;
+use crate::waits::Waits;
 use outboard_protocol::client::Ticket;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why a process waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waits {
-    /// It is a copy, and its host process did not attach yet.
-    Copy,
-    /// Its next program did not attach yet.
-    Program,
-}
+/// Tickets of a process at a time.
+const MOST: usize = 64;
 
 struct Pending {
     process: Arc<ClientProcess>,
@@ -31,20 +27,26 @@ impl Tickets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ticket is good from now on, for so long.
+    /// The ticket is good from now on, for so long. `EAGAIN`: the process has too many.
     pub(crate) fn add(
         &self,
         ticket: Ticket,
         process: &Arc<ClientProcess>,
         waits: Waits,
         time: Duration,
-    ) {
+    ) -> io::Result<()> {
+        let mut all = self.all();
+        let of_process = |pending: &&Pending| Arc::ptr_eq(&pending.process, process);
+        if all.values().filter(of_process).count() >= MOST {
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
         let pending = Pending {
             process: Arc::clone(process),
             waits,
             until: Instant::now() + time,
         };
-        self.all().insert(ticket, pending);
+        all.insert(ticket, pending);
+        Ok(())
     }
 
     /// Takes a process by its ticket, for a user of the host.
@@ -58,13 +60,13 @@ impl Tickets {
     }
 
     /// Takes those whose time is over.
-    pub(crate) fn expired(&self) -> Vec<Arc<ClientProcess>> {
+    pub(crate) fn expired(&self) -> Vec<(Arc<ClientProcess>, Waits)> {
         let now = Instant::now();
         let mut expired = Vec::new();
         self.all().retain(|_, pending| {
             let is_over = pending.until <= now;
             if is_over {
-                expired.push(Arc::clone(&pending.process));
+                expired.push((Arc::clone(&pending.process), pending.waits));
             }
             !is_over
         });

@@ -3,6 +3,7 @@
 
 mod acl;
 mod address;
+mod client_frames;
 mod compressed;
 mod dm;
 mod dns;
@@ -29,6 +30,7 @@ type Target = fn(&[u8]);
 pub const ALL: &[(&str, Target)] = &[
     ("acl", acl::run),
     ("address", address::run),
+    ("client_frames", client_frames::run),
     ("compressed", compressed::run),
     ("dm", dm::run),
     ("dns", dns::run),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A server for tests, and a client that fills its slot by hand.
 
+// Each test file uses a part of it.
+#![allow(dead_code)]
+
 use outboard::{receive_with_fd, Kernel};
 use outboard_protocol::client::{ClientAnswer, ClientNote, ClientRequest, Ticket, VERSION};
 use outboard_protocol::frames::{Frame, Request};
@@ -73,7 +76,7 @@ pub struct Client {
 }
 
 /// Connects, as a user of the host who is somebody inside.
-fn connect(user: u32, inside: InsideUser) -> UnixStream {
+pub fn connect(user: u32, inside: InsideUser) -> UnixStream {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = Arc::clone(server());
     thread::spawn(move || {
@@ -128,6 +131,7 @@ impl Client {
             version: VERSION,
             name: "test".to_owned(),
             ticket,
+            slots: true,
         };
         Frame::send(&mut &socket, &Request::Client(request)).unwrap();
         let (answer, file) = receive(&socket)?;
