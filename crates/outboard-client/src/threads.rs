@@ -78,7 +78,7 @@ impl Drop for AttachedSlot {
     fn drop(&mut self) {
         // In a child, the slot is that of the parent's thread.
         if self.is_usable() {
-            self.slot.send(layout::LEAVE);
+            self.slot.leave();
         }
     }
 }

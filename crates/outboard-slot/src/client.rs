@@ -2,7 +2,7 @@
 //! The client's half of a slot.
 
 use crate::layout::{
-    ARGUMENTS, CLIENT_PROCESSOR, CLIENT_SLEEPS, NUMBER, OPERATION, REPLY, REQUEST, RESULT,
+    ARGUMENTS, CLIENT_PROCESSOR, CLIENT_SLEEPS, LEAVE, NUMBER, OPERATION, REPLY, REQUEST, RESULT,
     SERVER_PROCESSOR, SERVER_SLEEPS,
 };
 use crate::memory::SlotMemory;
@@ -70,13 +70,18 @@ impl ClientSlot {
         Some(memory.number(RESULT) as i64)
     }
 
-    /// Asks for something that has no reply.
-    pub fn send(&mut self, operation: u32) {
+    /// The thread ends, which has no reply.
+    pub fn leave(&mut self) {
         let nothing = CallRequest {
             number: 0,
             arguments: [0; 6],
         };
-        self.begin(operation, &nothing);
+        self.send(LEAVE, &nothing);
+    }
+
+    /// Asks for something whose reply nobody waits for.
+    pub fn send(&mut self, operation: u32, call: &CallRequest) {
+        self.begin(operation, call);
     }
 
     fn begin(&mut self, operation: u32, call: &CallRequest) -> u32 {

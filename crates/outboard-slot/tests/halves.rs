@@ -139,7 +139,9 @@ fn a_client_that_writes_what_it_likes_ends_nothing() {
                 .map(|_| ClientSlot::new(&file, SIZE).unwrap())
                 .collect();
             while !stop.load(Ordering::Relaxed) {
-                clients.iter_mut().for_each(|client| client.send(99));
+                clients
+                    .iter_mut()
+                    .for_each(|client| client.send(99, &request(1)));
             }
         });
         thread::sleep(Duration::from_millis(100));

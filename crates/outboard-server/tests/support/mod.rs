@@ -30,6 +30,7 @@ pub fn server() -> &'static Arc<ClientServer> {
         let kernel = Kernel::builder().boot().unwrap();
         let limits = ClientLimits {
             threads: 20,
+            clients: 2000,
             files: 64,
             attach: Duration::from_secs(1),
             ..ClientLimits::default()
@@ -71,6 +72,7 @@ fn is_connected(socket: &UnixStream) -> bool {
 pub struct Client {
     socket: Arc<UnixStream>,
     slot: ClientSlot,
+    file: Arc<OwnedFd>,
     pub process: i32,
     pub thread_number: i32,
 }
@@ -144,9 +146,11 @@ impl Client {
         else {
             panic!("{answer:?}");
         };
+        let file = Arc::new(file.unwrap());
         Some(Self {
             socket: Arc::new(socket),
-            slot: ClientSlot::new(&file.unwrap(), slot_size as usize).unwrap(),
+            slot: ClientSlot::new(&*file, slot_size as usize).unwrap(),
+            file,
             process,
             thread_number: thread,
         })
@@ -163,9 +167,11 @@ impl Client {
         let ClientAnswer::Thread { thread } = answer else {
             panic!("{answer:?}");
         };
+        let file = Arc::new(file.unwrap());
         Some(Self {
             socket: Arc::clone(&self.socket),
-            slot: ClientSlot::new(&file.unwrap(), self.slot.size()).unwrap(),
+            slot: ClientSlot::new(&*file, self.slot.size()).unwrap(),
+            file,
             process: self.process,
             thread_number: thread,
         })
@@ -233,6 +239,34 @@ impl Client {
         self.slot.call(CALL, &call, &alive).unwrap_or(-107)
     }
 
+    /// Asks for a call, and does not wait for it.
+    pub fn begin(&mut self, number: i64, a: [u64; 3]) {
+        self.begin_with(CALL, number, a);
+    }
+
+    pub fn begin_operation(&mut self, operation: u32, a: [u64; 3]) {
+        self.begin_with(operation, 0, a);
+    }
+
+    pub fn begin_with(&mut self, operation: u32, number: i64, a: [u64; 3]) {
+        let call = CallRequest {
+            number: number as u64,
+            arguments: [a[0], a[1], a[2], 0, 0, 0],
+        };
+        self.slot.send(operation, &call);
+    }
+
+    /// A second user of the same memory, as no honest client has.
+    pub fn same_slot(&self) -> Self {
+        Self {
+            socket: Arc::clone(&self.socket),
+            slot: ClientSlot::new(&*self.file, self.slot.size()).unwrap(),
+            file: Arc::clone(&self.file),
+            process: self.process,
+            thread_number: self.thread_number,
+        }
+    }
+
     pub fn open(&mut self, path: &str, flags: i32) -> i64 {
         self.write(PLACE, format!("{path}\0").as_bytes());
         self.numbers(libc::SYS_open, [PLACE, flags as u64, 0o644])
@@ -251,6 +285,6 @@ impl Client {
     }
 
     pub fn leave(mut self) {
-        self.slot.send(LEAVE);
+        self.begin_operation(LEAVE, [0; 3]);
     }
 }
