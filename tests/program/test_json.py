@@ -59,10 +59,14 @@ CASES = {
     "components": "components",
     "ps": "ps --all",
     "stop": "stop none",
+    "server": "server @",
+    "status": "status unix:%/none",
+    "halt": "halt unix:%/none",
 }
 # Command to the kind of its error.
 FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found",
-           "hub": "not-found", "stop": "not-found"}
+           "hub": "not-found", "stop": "not-found", "server": "usage", "status": "other",
+           "halt": "other"}
 # Standard output of these is data of another form.
 REFUSING = {
     "cat": "cat @:/file",
@@ -70,6 +74,7 @@ REFUSING = {
     "run": "run @ -- true",
     "exec": "exec none -- true",
     "logs": "logs none",
+    "dmesg": "dmesg unix:%/none",
     "run-script": "run-script %/script",
     "shell": "shell @",
     "completions": "completions bash",

@@ -18,6 +18,7 @@ ELSEWHERE = {
     "outboard --key-file key ls laptop.img@3@@home:": "LUKS: formats/test_layers.py",
     "outboard --disk b.img ls a.img@vg0/root:": "LVM: formats/test_layers.py",
     "outboard run ": "programs: program/test_run_programs.py",
+    "outboard server ": "servers: program/test_server.py",
     "outboard mount ": "FUSE: tests/mount",
     "outboard cp -r nfs://": "NFS: program/test_network.py",
 }

@@ -6,6 +6,7 @@
 //! taken only for bytes that came.
 
 use crate::client::ClientRequest;
+use crate::server::{ProcessRow, ServerStatus};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -61,6 +62,14 @@ pub enum Request {
     },
     /// Be a process of the kernel, whose system calls come from outside.
     Client(ClientRequest),
+    /// Report the state of a server.
+    Status,
+    /// List programs and clients of a server: several [`RunAnswer::Processes`], and an end.
+    Processes,
+    /// Send the kernel's log, as output of a program.
+    Log,
+    /// End a server, as it ends by itself: with all changes on stable storage.
+    Halt,
 }
 
 /// A program that a command wants to be run.
@@ -118,6 +127,10 @@ pub enum RunAnswer {
     Taken,
     /// The program has ended, with this status of wait(2).
     Ended(i32),
+    /// The state of a server.
+    Status(ServerStatus),
+    /// Programs and clients of a server, at most [`crate::server::MOST_ROWS`]; more may follow.
+    Processes(Vec<ProcessRow>),
     /// It could not be started, or the request makes no sense.
     Failed {
         /// The reason, one line.
@@ -205,6 +218,7 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::{ProcessKind, LONGEST_NAME, MOST_ROWS};
 
     fn read(mut bytes: &[u8]) -> io::Result<Option<Frame>> {
         Frame::read(&mut bytes)
@@ -228,6 +242,23 @@ mod tests {
         assert!(error.kind == FrameKind::Error && error.bytes == long);
         assert_eq!(next().unwrap().message::<Request>().unwrap(), request);
         assert_eq!(next(), None);
+    }
+
+    #[test]
+    fn the_longest_table_of_processes_is_a_frame() {
+        let row = ProcessRow {
+            kind: ProcessKind::Client,
+            process: i32::MIN,
+            user: u32::MAX,
+            host_process: i32::MIN,
+            host_user: u32::MAX,
+            // In JSON it takes six bytes.
+            name: "\u{1}".repeat(LONGEST_NAME),
+            threads: Some(u64::MAX),
+            calls: Some(u64::MAX),
+        };
+        let answer = RunAnswer::Processes(vec![row; MOST_ROWS]);
+        Frame::send(&mut Vec::new(), &answer).unwrap();
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod frames;
 pub mod message;
 pub mod reason;
 pub mod row;
+pub mod server;
 pub mod table;
 
 pub use check::{check, CallRequest, Checked, Data, Form, Refusal, SlotSpan, GUARD, SPANS_MOST};

@@ -28,8 +28,10 @@ mod hub_server;
 mod inode_flags;
 mod instance;
 mod kernel_error;
+mod kernel_log;
 mod listening;
 mod maintenance;
+mod mount_copy;
 mod nat;
 mod network;
 mod new_name;
@@ -68,6 +70,7 @@ pub use instance::{EmptyInstance, Instance};
 pub use kernel_error::KernelError;
 pub use libc;
 pub use listening::ListeningSocket;
+pub use mount_copy::MountCopy;
 pub use nat::{Nat, NatOptions};
 pub use network::{Epoll, EpollEvent, RawAddress, SocketOption};
 pub use path::PathFd;
@@ -76,7 +79,9 @@ pub use process::{
     set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
-pub use socket::{accept, receive_fd, receive_with_fd, send_fd, send_with_fd};
+pub use socket::{
+    accept, peer_credentials, receive_fd, receive_with_fd, send_fd, send_with_fd, PeerCredentials,
+};
 pub use standard::StandardNumbers;
 pub use stopped::Stopped;
 pub use storage::Storage;

@@ -6,7 +6,7 @@ use crate::{ffi, restore_terminal};
 use libc::c_int;
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +46,13 @@ impl Inherited {
         // SAFETY: the descriptor is older than this program's own, so none of its values owns it,
         // and it is taken only once.
         Some(unsafe { OwnedFd::from_raw_fd(number) })
+    }
+
+    /// One of them, for a look. `None`: it is none, or was taken.
+    pub(crate) fn at(&self, number: RawFd) -> Option<BorrowedFd<'_>> {
+        let found = self.numbers.contains(&number);
+        // SAFETY: nobody closes the descriptor while it is one of these: that takes `self`.
+        found.then(|| unsafe { BorrowedFd::borrow_raw(number) })
     }
 
     /// Closes them. Nobody may use them any more, also not as files of `/dev/fd`.

@@ -85,6 +85,46 @@ pub fn accept(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// The process at the other end of a Unix socket, as the host's kernel noted it when that
+/// connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerCredentials {
+    /// The number of the process. It may have ended.
+    pub process: i32,
+    /// The number of its effective user.
+    pub user: u32,
+    /// The number of its effective group.
+    pub group: u32,
+}
+
+/// Asks the host who is at the other end of a connected Unix socket.
+pub fn peer_credentials(socket: impl AsFd) -> io::Result<PeerCredentials> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: u32::MAX,
+        gid: u32::MAX,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `found` has `size` bytes, and the descriptor is open during the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &mut size,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(PeerCredentials {
+        process: found.pid,
+        user: found.uid,
+        group: found.gid,
+    })
+}
+
 /// Sends a descriptor, with a byte that carries it.
 pub fn send_fd(socket: impl AsFd, fd: BorrowedFd) -> io::Result<()> {
     send_with_fd(socket, &[0], fd).map(drop)
@@ -129,6 +169,15 @@ mod tests {
         let mut byte = [0];
         arrived.read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");
+    }
+
+    #[test]
+    fn a_peer_is_known() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let peer = peer_credentials(&ours).unwrap();
+        assert_eq!(peer.process as u32, std::process::id());
+        assert_eq!(peer.user, crate::System::Host.effective_user());
+        assert!(peer_credentials(File::open("/dev/null").unwrap()).is_err());
     }
 
     #[test]

@@ -57,6 +57,8 @@ mod opened_disk;
 #[doc(hidden)]
 pub mod options;
 pub mod overlay_file;
+#[doc(hidden)]
+pub mod peer_rules;
 mod port_gates;
 #[doc(hidden)]
 pub mod program;
@@ -64,6 +66,8 @@ pub mod program;
 pub mod remote;
 #[doc(hidden)]
 pub mod scratch;
+#[doc(hidden)]
+pub mod server_ends;
 #[doc(hidden)]
 pub mod servers;
 #[doc(hidden)]

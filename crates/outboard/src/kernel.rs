@@ -350,15 +350,37 @@ pub struct Remembered {
 
 /// Reads the size of a kernel's caches of files.
 pub fn remembered(system: &System) -> io::Result<Remembered> {
-    check_is_not_host(system)?;
-    let text = read_text(system, c"/proc/meminfo")?;
-    let bytes = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name));
-        let number = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok());
-        number.map_or(0, |kilobytes: u64| kilobytes << 10)
-    };
+    let bytes = memory_information(system)?;
     Ok(Remembered {
         contents: bytes("Cached:"),
         other: bytes("Buffers:") + bytes("Slab:"),
+    })
+}
+
+/// Bytes of memory that a kernel, its programs and cached files have. Memory that is neither theirs
+/// nor free was not taken from the host.
+pub fn memory_in_use(system: &System) -> io::Result<u64> {
+    let bytes = memory_information(system)?;
+    let uses = [
+        "AnonPages:",
+        "Buffers:",
+        "Cached:",
+        "KernelStack:",
+        "PageTables:",
+        "Percpu:",
+        "Slab:",
+        "VmallocUsed:",
+    ];
+    Ok(uses.into_iter().map(bytes).sum())
+}
+
+/// Bytes by their names in /proc/meminfo of a kernel, with the colon.
+fn memory_information(system: &System) -> io::Result<impl Fn(&str) -> u64> {
+    check_is_not_host(system)?;
+    let text = read_text(system, c"/proc/meminfo")?;
+    Ok(move |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        let number = value.and_then(|value| value.trim().strip_suffix(" kB")?.parse().ok());
+        number.map_or(0, |kilobytes: u64| kilobytes << 10)
     })
 }

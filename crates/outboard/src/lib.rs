@@ -21,6 +21,7 @@ mod kernel_files;
 mod log;
 mod metadata;
 mod mount;
+mod mount_place;
 mod mount_table;
 mod nbd;
 pub mod net;
@@ -50,6 +51,7 @@ pub use kernel::{option, profile, release, version, Builder, Kernel};
 pub use log::{Level, LogRing};
 pub use metadata::{FileType, Metadata};
 pub use mount::{Mount, MountOptions, Space};
+pub use mount_place::MountPlace;
 pub use outboard_image as image;
 pub use outboard_sys::component::{list as components, Component, Loaded};
 pub use outboard_sys::kernel::DirectoryCache;
@@ -68,7 +70,7 @@ pub use directory::Listing;
 #[doc(hidden)]
 pub use file_systems::component_of;
 #[doc(hidden)]
-pub use kernel::{forget_unused, remembered, Remembered};
+pub use kernel::{forget_unused, memory_in_use, remembered, Remembered};
 #[doc(hidden)]
 pub use mount_table::file_system_type;
 #[doc(hidden)]
@@ -78,9 +80,9 @@ pub use outboard_sys::signals;
 #[doc(hidden)]
 pub use outboard_sys::{
     accept, default_memory, end_at_once, explained, has_no_output, ignore, is_ignored,
-    load_libslirp, log_to_stderr, process_end, receive_fd, receive_with_fd, restore_terminal,
-    send_fd, send_with_fd, set_name, stopped, tolerating_no_memory, Allocator, BtrfsKey, Control,
-    Entries, Epoll, EpollEvent, Fd, FileHandle, Inherited, Instance, LimitScope, Limits,
-    ListeningSocket, NewTask, PathFd, RawEntry, RawTerminal, SecretFile, StandardNumbers, System,
-    TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
+    load_libslirp, log_to_stderr, peer_credentials, process_end, receive_fd, receive_with_fd,
+    restore_terminal, send_fd, send_with_fd, set_name, stopped, tolerating_no_memory, Allocator,
+    BtrfsKey, Control, Entries, Epoll, EpollEvent, Fd, FileHandle, Inherited, Instance, LimitScope,
+    Limits, ListeningSocket, NewTask, PathFd, PeerCredentials, RawEntry, RawTerminal, SecretFile,
+    StandardNumbers, System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
 };

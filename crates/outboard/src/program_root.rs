@@ -175,10 +175,23 @@ impl ProgramRoot {
         })
     }
 
-    /// The calling thread, which is to end, enters the root's namespace.
-    fn enter(&self) -> io::Result<()> {
+    /// The calling thread, which is to end, enters the root's namespace, and has no files of other
+    /// threads from then on.
+    pub fn enter(&self) -> io::Result<()> {
         self.system.set_thread_apart()?;
         self.system.enter_mounts(self.mounts())
+    }
+
+    /// Shows a mount also at a path of the root, whose directories are made if they are not there.
+    /// The root has to go before the mount.
+    pub fn show_mount(&self, mount: &Mount, path: &Path) -> io::Result<()> {
+        let target = CString::new(path.as_os_str().as_bytes())?;
+        let copy = self.system.copy_mount(mount.directory())?;
+        by_a_thread(|| {
+            self.enter()?;
+            self.made.make_directories(&self.system, path)?;
+            copy.attach(&target).map_err(|error| named(error, &target))
+        })
     }
 
     /// Mounts a directory of the host at a path of the root, whose directories are made if they are

@@ -12,6 +12,7 @@ mod chown;
 mod columns;
 mod completions;
 mod components;
+mod connected_program;
 mod cp;
 mod descend;
 mod df;
@@ -29,6 +30,7 @@ mod hub;
 mod image_operands;
 mod info;
 mod invocation;
+mod keeper;
 mod lab;
 pub mod line;
 mod ln;
@@ -48,8 +50,10 @@ pub mod progress;
 mod resize;
 mod rm;
 mod rmdir;
+mod root_options;
 mod run;
 mod run_script;
+mod server;
 mod setfacl;
 mod setfattr;
 mod settings;
@@ -83,6 +87,7 @@ use outboard_volume::container_image::{check_disk_image, is_container_image};
 use outboard_volume::control_socket::ControlSocket;
 use outboard_volume::new_overlay::NewOverlay;
 use outboard_volume::options::Options;
+use outboard_volume::server_ends::ServerEnds;
 use outboard_volume::session::{with_session, Session};
 use run::PreparedRun;
 use settings::SettingsGroup::{
@@ -539,6 +544,26 @@ commands! {
         host: |_| HostAccess::default(),
         run: |options, _, _| background::stop::run(options),
     }
+    "server" Server(server::ServerArgs) {
+        uses: FOR_PROGRAMS,
+        access: server::ServerArgs::host_access,
+        run: server::run,
+    }
+    "status" Status(server::status::StatusArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        prints: |options, _, output| server::status::run(options, output),
+    }
+    "dmesg" Dmesg(server::dmesg::DmesgArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        writes: |options, _, _| server::dmesg::run(options),
+    }
+    "halt" Halt(server::halt::HaltArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        run: |options, _, _| server::halt::run(options),
+    }
     "lab" Lab(lab::LabArgs) {
         uses: &[],
         host: |_| outside_of_the_sandbox(),
@@ -620,8 +645,12 @@ impl Command {
             .iter()
             .try_for_each(|disk| check_reserved(disk))?;
         self.check_images(access)?;
+        if let Some(done) = self.work_outside(&mut options) {
+            return done;
+        }
         let prepared = self.prepare(&mut options)?;
         let new_overlay = prepared.new_overlay.clone();
+        let waiting = prepared.server.as_ref().map(ServerEnds::waiting);
         if let Some(worked) = self.work_on_host(&options, output) {
             let status = worked?;
             return output.flush().map(|()| status);
@@ -629,6 +658,9 @@ impl Command {
         let done = self.run_in_session(options, access, output, prepared);
         // The image is closed.
         new_overlay.iter().for_each(NewOverlay::remove);
+        waiting
+            .iter()
+            .for_each(|waiting| server::tell(waiting, &done));
         done
     }
 
@@ -643,6 +675,7 @@ impl Command {
         let mut process = process_state(&options, access);
         process.new_overlay = prepared.new_overlay;
         process.sockets = prepared.sockets;
+        process.server = prepared.server;
         if self.is_in_background() {
             process.control = Some(ControlSocket::open()?);
         }
@@ -651,11 +684,20 @@ impl Command {
         })
     }
 
+    /// Does the work of a process of a server that has no kernel. `None`: another command.
+    fn work_outside(&self, options: &mut Options) -> Option<Result<CommandStatus>> {
+        match self {
+            Command::Server(server) => server.options.work_outside(options),
+            _ => None,
+        }
+    }
+
     /// Makes the files that the command opens as images, before the sandbox. From then on,
     /// `options` open them.
     fn prepare(&self, options: &mut Options) -> Result<PreparedRun> {
         match self {
             Command::Run(run) => run.options.prepare(options),
+            Command::Server(server) => server.options.prepare(options),
             _ => Ok(PreparedRun::default()),
         }
     }
@@ -665,6 +707,9 @@ impl Command {
     fn check_line(&self) -> Result<()> {
         match self {
             Command::Run(run) => run.options.check_line(),
+            Command::Server(_) => Err(Error::Usage(
+                "server is a command of its own, not a line of a script: run it alone".to_owned(),
+            )),
             _ => Ok(()),
         }
     }

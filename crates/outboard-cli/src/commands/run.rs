@@ -3,29 +3,25 @@
 
 use super::access::outside_of_the_sandbox;
 use super::background::{named::parse_name, start};
-use super::bind_option::parse_bind;
-use super::port_option::parse_port;
+use super::connected_program;
 use super::program_options::ProgramOptions;
+use super::root_options::{defaults, RootOptions};
+use super::server::url::{parse_url, ServerUrl};
 use super::socket_activation;
 use crate::exit_code::{set_failure_code, CommandStatus};
-use crate::process_state::umask;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use outboard_error::{Error, ErrorKind, Failure, Result};
-use outboard_sandbox::{HostAccess, HostPort, PassedSocket};
+use outboard_sandbox::{HostAccess, PassedSocket};
 use outboard_transfer::login;
-use outboard_volume::access::uses_image;
-use outboard_volume::address::ImageName;
-use outboard_volume::container_image::{check_disk_image, RunDefaults};
-use outboard_volume::host_bind::HostBind;
+use outboard_volume::container_image::RunDefaults;
 use outboard_volume::new_overlay::NewOverlay;
 use outboard_volume::options::Options;
-use outboard_volume::overlay_file;
 pub use outboard_volume::program::FAILED;
 use outboard_volume::program::{IdleExit, ProgramCommand, RootSource};
+use outboard_volume::server_ends::ServerEnds;
 use outboard_volume::session::Session;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Run a program of an image or directory, which is its root
@@ -43,34 +39,22 @@ use std::time::Duration;
                   \n  outboard run oci:./debian:12\
                   \n  outboard run --bind ./site:/srv:ro debian.img -- ls /srv\
                   \n  outboard run --rw --user www-data debian.img -- bash\
-                  \n  outboard run --overlay changes.qcow2 debian.img -- apt-get install nginx"
+                  \n  outboard run --overlay changes.qcow2 debian.img -- apt-get install nginx\
+                  \n  outboard run --on unix:/run/lab/kernel -- ip addr"
 )]
 pub struct RunArgs {
     /// The image, and a volume of it: IMAGE, IMAGE@N or IMAGE@NAME; or the image of a container:
     /// oci:DIR[:TAG] or docker-archive:FILE[:TAG]
-    #[arg(value_name = "IMAGE", required_unless_present = "root")]
+    #[arg(value_name = "IMAGE", required_unless_present_any = ["root", "on"],
+          conflicts_with = "root")]
     pub image: Option<OsString>,
-    /// Run a program of a directory of the host, with the directory as its root, instead of an
-    /// image
-    #[arg(long, value_name = "DIR", conflicts_with = "image")]
-    pub root: Option<PathBuf>,
-    /// Show a directory or a file of the host to programs at PATH; :ro: for reading only; may be
-    /// repeated
-    #[arg(long, value_name = "HOST:/PATH[:ro]",
-          value_parser = OsStringValueParser::new().try_map(parse_bind))]
-    pub bind: Vec<HostBind>,
-    /// Lead a port of the host, of 127.0.0.1 unless ADDRESS is given, to a port of the programs;
-    /// HOSTPORT 0: a free one; may be repeated
-    #[arg(short, long, value_name = "[ADDRESS:]HOSTPORT:PORT[/udp]", value_parser = parse_port)]
-    pub publish: Vec<HostPort>,
-    /// Write changes to the image, which nobody else may use meanwhile, or to the directory of
-    /// --root
-    #[arg(long, conflicts_with = "read_only")]
-    pub rw: bool,
-    /// Keep changes in FILE, a qcow2 image over IMAGE, which stays as it is: FILE is made if there
-    /// is none
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rw", "read_only", "disks", "root"])]
-    pub overlay: Option<PathBuf>,
+    #[command(flatten)]
+    pub root: RootOptions,
+    /// Run the program on a server (outboard server), with the server's kernel and root
+    #[arg(long, value_name = "URL", value_parser = OsStringValueParser::new().try_map(parse_url),
+          conflicts_with_all = ["image", "root", "bind", "publish", "rw", "overlay", "detach",
+                                "exit_idle_time", "entrypoint"])]
+    pub on: Option<ServerUrl>,
     #[command(flatten)]
     pub how: ProgramOptions,
     /// Leave the program running in the background, and print the name of the run
@@ -102,39 +86,38 @@ pub struct PreparedRun {
     pub new_overlay: Option<NewOverlay>,
     /// In the place of ports.
     pub sockets: Vec<PassedSocket>,
+    /// What a server has of its keeper.
+    pub server: Option<ServerEnds>,
 }
 
 impl RunArgs {
     fn source(&self) -> RootSource {
-        match (&self.root, &self.image) {
-            (Some(path), _) => RootSource::Directory(path.clone()),
-            (None, image) => {
-                let image = image.as_ref().expect("clap requires one");
-                RootSource::Volume(self.opened(ImageName::find(image)))
-            }
-        }
+        let source = self.root.source(self.image.as_ref());
+        source.expect("clap requires one")
     }
 
-    /// The volume of the image, or of the overlay over it.
-    fn opened(&self, image: ImageName) -> ImageName {
-        match &self.overlay {
-            Some(overlay) => ImageName {
-                file: overlay.clone(),
-                ..image
-            },
-            None => image,
+    /// The server that runs the program, and none of its options are of a kernel here.
+    fn check_on(&self, options: &Options) -> Result<()> {
+        let of_this_process = Options {
+            inherited: options.inherited.clone(),
+            verbose: options.verbose,
+            ..Options::default()
+        };
+        if self.on.is_none() || *options == of_this_process {
+            return Ok(());
         }
-    }
-
-    /// Whether changes stay.
-    fn writes(&self) -> bool {
-        self.rw || self.overlay.is_some()
+        Err(Error::Usage(
+            "run --on uses the server's kernel, which has its options from outboard server: leave \
+             out those of the kernel and of images"
+                .to_owned(),
+        ))
     }
 
     /// Before the sandbox: takes sockets that were passed, and makes the overlay, which `options`
     /// open then.
     pub fn prepare(&self, options: &mut Options) -> Result<PreparedRun> {
-        if self.exit_idle_time.is_some() && self.publish.is_empty() && !self.detach {
+        self.check_on(options)?;
+        if self.exit_idle_time.is_some() && self.root.publish.is_empty() && !self.detach {
             return Err(Error::Usage(
                 "--exit-idle-time is for runs that others use: add -d, or -p for a server"
                     .to_owned(),
@@ -145,23 +128,19 @@ impl RunArgs {
                 "systemd passes sockets to a run in the foreground: leave out -d".to_owned(),
             ));
         }
-        let mut prepared = PreparedRun {
-            sockets: socket_activation::take(&self.publish, &mut options.inherited)?,
-            new_overlay: None,
-        };
         let image = self.image.as_ref().filter(|_| !self.is_starter());
-        if let (Some(overlay), Some(image)) = (&self.overlay, image) {
-            let image = ImageName::find(image);
-            check_disk_image(&image.file)?;
-            prepared.new_overlay = overlay_file::prepare(overlay, &image.file, options, umask())?;
-        }
-        Ok(prepared)
+        Ok(PreparedRun {
+            sockets: socket_activation::take(&self.root.publish, &mut options.inherited)?,
+            new_overlay: self.root.prepare_overlay(image, options)?,
+            server: None,
+        })
     }
 
     /// Refuses what no line of a script can do.
     pub fn check_line(&self) -> Result<()> {
-        let option = match &self.overlay {
+        let option = match &self.root.overlay {
             Some(_) => "--overlay",
+            None if self.on.is_some() => "--on",
             None if self.detach => "--detach",
             None if self.exit_idle_time.is_some() => "--exit-idle-time",
             None => return Ok(()),
@@ -173,7 +152,7 @@ impl RunArgs {
 
     /// An overlay is of no use where nothing can be written.
     fn advised(&self, error: Error) -> Error {
-        if self.overlay.is_none() || error.kind() != ErrorKind::ReadOnly {
+        if self.root.overlay.is_none() || error.kind() != ErrorKind::ReadOnly {
             return error;
         }
         let advise = |failure: Failure| {
@@ -200,11 +179,11 @@ impl RunArgs {
 
     fn idle_exit(&self) -> Option<IdleExit> {
         let seconds = self.exit_idle_time?;
-        let tcp = self.publish.iter().filter(|port| !port.udp);
+        let tcp = self.root.publish.iter().filter(|port| !port.udp);
         Some(IdleExit {
             time: Duration::from_secs(seconds.into()),
             ports: tcp.map(|port| port.port).collect(),
-            has_udp: self.publish.iter().any(|port| port.udp),
+            has_udp: self.root.publish.iter().any(|port| port.udp),
         })
     }
 
@@ -217,20 +196,17 @@ impl RunArgs {
         if self.is_starter() {
             return outside_of_the_sandbox();
         }
-        let mut access = match self.source() {
-            RootSource::Volume(name) => uses_image(&name, self.writes()),
-            RootSource::Directory(path) => uses_directory(path, self.rw),
-        };
-        access.runs_programs = true;
-        access.ports.clone_from(&self.publish);
-        self.bind
-            .iter()
-            .for_each(|bind| bind.add_access(&mut access));
-        access
+        if self.on.is_some() {
+            return HostAccess::default();
+        }
+        self.root.host_access(self.image.as_ref())
     }
 }
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
+    if let Some(url) = &options.on {
+        return connected_program::run(url.connect()?, &options.how, &options.program);
+    }
     let source = options.source();
     if options.is_starter() {
         let name = options.name.as_deref();
@@ -249,39 +225,17 @@ pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
         user: options.how.user.clone().or(defaults.user),
         find_login: login::find,
         wants_terminal: options.how.tty,
-        binds: options.bind.clone(),
+        binds: options.root.bind.clone(),
         idle_exit: options.idle_exit(),
     };
-    let ended = session.run_program(&source, command.clone(), options.writes());
+    let ended = session.run_program(&source, command.clone(), options.root.writes());
     ended
         .map(CommandStatus::from)
         .map_err(|error| options.advised(error))
         .inspect_err(|error| set_failure_code(command.failure_code(error)))
 }
 
-/// How the image says that its program is run.
-fn defaults(source: &RootSource, session: &Session) -> RunDefaults {
-    let mut images = session.options().container_images.iter();
-    let found = match source {
-        RootSource::Volume(name) => images.find(|image| image.name == name.file),
-        RootSource::Directory(_) => None,
-    };
-    found.map_or_else(RunDefaults::default, |image| image.defaults.clone())
-}
-
 fn no_program(source: &RootSource) -> Error {
     let text = "there is no program to run: write -- PROGRAM at the end";
     Error::Usage(format!("{}: {text}", source.shown()))
-}
-
-/// The access that a root directory needs. One that is not there needs none: the directory above
-/// it would be changed.
-fn uses_directory(path: PathBuf, write: bool) -> HostAccess {
-    let mut access = HostAccess::default();
-    match (path.is_dir(), write) {
-        (true, true) => access.writes.push(path),
-        (true, false) => access.reads.push(path),
-        (false, _) => {}
-    }
-    access
 }

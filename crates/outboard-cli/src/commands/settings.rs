@@ -397,6 +397,7 @@ mod tests {
             "resize" => "d --min",
             "exec" => "a -- program",
             "run" => "d -- program",
+            "server" | "status" | "dmesg" | "halt" => "unix:/a",
             "setfacl" => "-b d:/",
             "setfattr" => "-n user.a d:/",
             "truncate" => "-s 1 d:/",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sockets that systemd passes to `outboard run` (sd_listen_fds(3)), in the place of ports of `-p`.
+//! Sockets that systemd passes (sd_listen_fds(3)), in the place of ports of `-p`.
 
 use outboard::{Inherited, ListeningSocket};
 use outboard_error::{Error, Result};
@@ -20,9 +20,17 @@ pub fn numbers() -> Result<Vec<RawFd>> {
 }
 
 fn passed(number: RawFd, publish: &[HostPort], inherited: &mut Inherited) -> Result<PassedSocket> {
-    let socket = inherited
-        .take_listener(number)
-        .map_err(|error| no_listener(number, &error))?;
+    for_port(take_tcp(number, inherited)?, publish)
+}
+
+/// Takes a TCP socket.
+pub fn take_tcp(number: RawFd, inherited: &mut Inherited) -> Result<ListeningSocket> {
+    let taken = inherited.take_listener(number);
+    taken.map_err(|error| no_listener(number, &error))
+}
+
+/// The port that a socket takes the place of.
+pub fn for_port(socket: ListeningSocket, publish: &[HostPort]) -> Result<PassedSocket> {
     check_family(&socket)?;
     let port = socket.address.port();
     let is_for = |found: &&HostPort| !found.udp && found.address.port() == port;

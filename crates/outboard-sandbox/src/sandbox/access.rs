@@ -35,6 +35,10 @@ pub struct HostAccess {
     /// The command serves front-ends of vhost-user, on sockets that listen before. Other processes
     /// of the user open its memory, so it keeps the user's namespaces.
     pub serves: bool,
+    /// Processes of the host use the command's kernel, by connections to Unix sockets that listen
+    /// before and by memory that they share with it. The command sees whose they are, so it keeps
+    /// the user's namespaces.
+    pub serves_clients: bool,
 }
 
 /// The network of the host, as far as a command uses it.
@@ -129,6 +133,7 @@ impl HostAccess {
         self.outside |= other.outside;
         self.runs_programs |= other.runs_programs;
         self.serves |= other.serves;
+        self.serves_clients |= other.serves_clients;
         self.ports.extend(other.ports);
         match (&mut self.network, other.network) {
             (Some(network), Some(other)) => network.add(other),

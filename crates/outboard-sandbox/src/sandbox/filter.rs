@@ -190,6 +190,15 @@ const SERVING: &[i64] = &[
     libc::SYS_memfd_create,
 ];
 
+/// Calls of a kernel that processes of the host use: connections to sockets that listen already,
+/// and memory that is shared with these processes.
+const CLIENTS: &[i64] = &[
+    libc::SYS_accept4,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmsg,
+    libc::SYS_memfd_create,
+];
+
 /// Calls that no tool for images needs: network, signals to others, other processes, mounts, the
 /// machine.
 const NOT_FOR_PROGRAMS: &[i64] = &[
@@ -412,6 +421,16 @@ fn datagrams() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![datagram])?])
 }
 
+/// Options of sockets of any kind.
+fn socket_options(names: &[i32]) -> Result<Vec<SeccompRule>> {
+    let one = |&name: &i32| {
+        let of_socket = SeccompCondition::new(1, Dword, Eq, libc::SOL_SOCKET as u64)?;
+        let named = SeccompCondition::new(2, Dword, Eq, name as u64)?;
+        rule(vec![of_socket, named])
+    };
+    names.iter().map(one).collect()
+}
+
 /// No file sends signals about its events.
 fn descriptors() -> Result<Vec<SeccompRule>> {
     let numbers: Vec<u64> = DESCRIPTORS.iter().map(|&command| command as u64).collect();
@@ -430,8 +449,8 @@ fn threads() -> Result<Vec<SeccompRule>> {
 }
 
 /// The allowed calls of a sandbox. `files`: host files are opened; `memory_files`: so are files in
-/// memory.
-fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules> {
+/// memory; `clients`: processes of the host use the kernel.
+fn rules(files: bool, memory_files: bool, sockets: SocketCalls, clients: bool) -> Result<Rules> {
     let own = [u64::from(std::process::id())];
     let or_zero = [0, u64::from(std::process::id())];
     let about_itself = [
@@ -458,6 +477,14 @@ fn rules(files: bool, memory_files: bool, sockets: SocketCalls) -> Result<Rules>
     // The control socket of a run in the background listens before, as its standard input.
     let input = [libc::STDIN_FILENO as u64];
     rules.insert(libc::SYS_accept4, with_argument(0, &input)?);
+    if clients {
+        rules.extend(CLIENTS.iter().map(|&call| (call, Vec::new())));
+        rules.insert(libc::SYS_getsockopt, socket_options(&[libc::SO_PEERCRED])?);
+        let timeouts = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO];
+        rules.insert(libc::SYS_setsockopt, socket_options(&timeouts)?);
+        // A thread may choose its own processors.
+        rules.insert(libc::SYS_sched_setaffinity, with_argument(0, &[0])?);
+    }
     let on_sockets: &[&[i64]] = match sockets {
         SocketCalls::Nothing => &[],
         SocketCalls::Connections => &[CONNECTIONS],
@@ -585,8 +612,8 @@ fn without_clone3() -> Result<BpfProgram> {
 }
 
 /// Filters the calling thread and the threads that it creates, until the kernel has booted.
-pub fn apply(sockets: SocketCalls) -> Result<()> {
-    let first = allow_only(rules(true, true, sockets)?)?;
+pub fn apply(sockets: SocketCalls, clients: bool) -> Result<()> {
+    let first = allow_only(rules(true, true, sockets, clients)?)?;
     // If two filters refuse a call, the last one decides the error.
     apply_filter(&first)?;
     apply_filter(&without_clone3()?)
@@ -649,8 +676,8 @@ pub fn is_missing(error: &seccompiler::Error) -> bool {
 const SYNC_TRIES: u32 = 10_000;
 
 /// Filters all threads from now on. `files`: whether files of the host are still opened.
-pub fn apply_to_all(files: bool, sockets: SocketCalls) -> Result<()> {
-    let filter = allow_only(rules(files, false, sockets)?)?;
+pub fn apply_to_all(files: bool, sockets: SocketCalls, clients: bool) -> Result<()> {
+    let filter = allow_only(rules(files, false, sockets, clients)?)?;
     let mut tries = 0;
     loop {
         match apply_filter_all_threads(&filter) {

@@ -36,6 +36,8 @@ pub enum Sandbox {
         files: bool,
         /// The system calls on sockets that the command needs.
         sockets: SocketCalls,
+        /// Processes of the host use the kernel.
+        clients: bool,
     },
 }
 
@@ -50,15 +52,20 @@ impl Sandbox {
         let files = !access.is_images_only();
         // A command that uses files of the host needs their real owners.
         let sockets = SocketCalls::of(access);
-        if !files && !access.serves {
+        let clients = access.serves_clients;
+        if !files && !access.serves && !clients {
             rights::separate();
         }
         rights::hide_devices(access);
         files::restrict(access, snapshots, components)?;
         rights::drop_capabilities(access)?;
         rights::limit_memory()?;
-        match filter::apply(sockets) {
-            Ok(()) => Ok(Sandbox::Entered { files, sockets }),
+        match filter::apply(sockets, clients) {
+            Ok(()) => Ok(Sandbox::Entered {
+                files,
+                sockets,
+                clients,
+            }),
             Err(error) if filter::is_missing(&error) => {
                 warn("warning: this host has no seccomp: the sandbox is not closed");
                 Ok(Sandbox::Open)
@@ -69,10 +76,15 @@ impl Sandbox {
 
     /// Closes the sandbox, after the boot and before the kernel reads an image.
     pub fn close(self) -> Result<()> {
-        let Sandbox::Entered { files, sockets } = self else {
+        let Sandbox::Entered {
+            files,
+            sockets,
+            clients,
+        } = self
+        else {
             return Ok(());
         };
-        filter::apply_to_all(files, sockets)
+        filter::apply_to_all(files, sockets, clients)
             .map_err(|error| Error::Failed(format!("cannot close the sandbox: {error}")))
     }
 }

@@ -1,308 +1,184 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The server of a run in the background: other commands reach it by its control socket.
+//! Connections to a kernel in this process: those of commands to a run in the background, by its
+//! control socket, and all of a server.
 //!
 //! | thread | does |
 //! |---|---|
-//! | of the socket | accepts connections, until the process ends |
+//! | of each socket | accepts connections, until the process ends |
 //! | of a connection | serves one request ([`Request`]) |
 //!
 //! A command that stops reading holds up its own program, and nothing else.
 
+use super::answers::failed;
 use super::children::Children;
-use super::command::FAILED;
-use super::connection::{ClientConnection, InputEnd};
-use super::outside::OutsideTerminal;
+use super::connected_program::ProgramStart;
+use super::first_program::FirstProgram;
+use super::kernel_server::{check_user, shown_words, KernelServer};
 use super::start::ProgramRun;
-use super::streams::{Streams, Terminal};
-use crate::control_socket::ControlSocket;
-use outboard::{System, WindowSize};
-use outboard_error::Error;
-use outboard_protocol::frames::{
-    Frame, FrameKind, Note, ProgramRequest, Request, RunAnswer, TerminalRequest,
-};
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use outboard::Fd;
+use outboard_protocol::frames::{Frame, ProgramRequest, Request, RunAnswer};
+use outboard_server::{ClientPeer, InsideUser};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Most commands at a time.
-const MOST_CONNECTIONS: usize = 64;
-/// How long a run that has ended waits for commands that read what is left.
-const PARTING: Duration = Duration::from_secs(2);
+/// Most connections at a time to a run, and to a server.
+const MOST_OF_RUN: usize = 64;
+const MOST_OF_SERVER: usize = 4096;
+/// So many of them are for root inside alone.
+const FOR_ROOT: usize = 32;
+/// How long a connection may take until its request begins, in milliseconds.
+const REQUEST_PATIENCE: i32 = 10_000;
 /// After an error.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two looks.
-const INTERVAL: Duration = Duration::from_millis(10);
 
-/// What the run and its commands share.
+/// What connections find.
+pub(super) enum Service {
+    Run(FirstProgram),
+    Kernel(KernelServer),
+}
+
+/// What the process and its connections share.
 pub(super) struct ControlServer {
-    run: Arc<ProgramRun>,
-    children: Children,
-    /// The first program.
-    first: i32,
-    end: Mutex<Option<ExitStatus>>,
-    ended: Condvar,
+    pub(super) run: Arc<ProgramRun>,
+    pub(super) children: Arc<Children>,
+    pub(super) service: Service,
     connections: AtomicUsize,
 }
 
-/// The first program runs, and commands are served.
-pub(super) struct Served {
-    server: Arc<ControlServer>,
-    record: File,
-}
-
-/// Serves commands from now on: the first program runs.
-pub(super) fn serve(
-    socket: ControlSocket,
-    run: &Arc<ProgramRun>,
-    children: Children,
-    first: i32,
-) -> io::Result<Served> {
-    let server = Arc::new(ControlServer {
-        run: Arc::clone(run),
-        children,
-        first,
-        end: Mutex::default(),
-        ended: Condvar::new(),
-        connections: AtomicUsize::new(0),
-    });
-    // It may have gone.
-    let _ = Frame::send(&mut &socket.starter, &RunAnswer::Started);
-    let shared = Arc::clone(&server);
-    let accept_all = move || loop {
-        match ControlSocket::accept() {
-            Ok(client) => shared.accept(client),
-            // There are too many files, which others close.
-            Err(_) => thread::sleep(PAUSE),
+impl Service {
+    /// The error: an answer.
+    fn peer(&self, socket: &UnixStream) -> Result<ClientPeer, RunAnswer> {
+        let unknown = |error| failed(format!("cannot see who connects: {error}"));
+        match self {
+            // The directory of its socket keeps all others out.
+            Self::Run(_) => Ok(ClientPeer {
+                process: 0,
+                user: 0,
+                inside: InsideUser::ROOT,
+            }),
+            Self::Kernel(server) => {
+                let peer = server.rules.peer(socket).map_err(unknown)?;
+                peer.map_err(|user| failed(format!("the server has no rule for user {user}")))
+            }
         }
-    };
-    thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(accept_all)?;
-    Ok(Served {
-        server,
-        record: socket.record,
-    })
-}
-
-impl Served {
-    /// Whether a command uses the run.
-    pub(super) fn is_used(&self) -> bool {
-        self.server.connections.load(Ordering::Relaxed) > 0
     }
 
-    /// The first program has ended.
-    pub(super) fn first_ended(&self, status: ExitStatus) {
-        let end = &self.server.end;
-        *end.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
-        self.server.ended.notify_all();
-    }
-
-    /// All programs have ended. Lets commands read the rest, and records the end. Blocks, but not
-    /// for long.
-    pub(super) fn finish(mut self, status: ExitStatus) {
-        let begin = Instant::now();
-        while self.is_used() && begin.elapsed() < PARTING {
-            thread::sleep(INTERVAL);
+    fn most(&self, peer: &ClientPeer) -> usize {
+        match self {
+            Self::Run(_) => MOST_OF_RUN,
+            Self::Kernel(_) if peer.inside == InsideUser::ROOT => MOST_OF_SERVER,
+            Self::Kernel(_) => MOST_OF_SERVER - FOR_ROOT,
         }
-        let signal = || 128 + status.signal().unwrap_or_default();
-        let code = status.code().unwrap_or_else(signal);
-        // Without room, the end is not known later: the same as after SIGKILL.
-        let _ = self.record.rewind();
-        let _ = self.record.write_all(format!("{code}\n").as_bytes());
+    }
+}
+
+/// One of the connections at this moment.
+struct Counted(Arc<ControlServer>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl ControlServer {
-    fn accept(self: &Arc<Self>, socket: UnixStream) {
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-            self.connections.fetch_sub(1, Ordering::Relaxed);
-            let reason = format!("{MOST_CONNECTIONS} commands use this run already");
-            let _ = Frame::send(&mut &socket, &failed(reason));
-            return;
-        }
-        let server = Arc::clone(self);
-        let serve = move || {
-            // Nobody is left to tell.
-            let _ = server.serve(&socket);
-            server.connections.fetch_sub(1, Ordering::Relaxed);
-        };
-        let started = thread::Builder::new()
-            .name("connection".to_owned())
-            .spawn(serve);
-        if started.is_err() {
-            self.connections.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn new(run: &Arc<ProgramRun>, children: Arc<Children>, service: Service) -> Self {
+        Self {
+            run: Arc::clone(run),
+            children,
+            service,
+            connections: AtomicUsize::new(0),
         }
     }
 
-    fn serve(&self, socket: &UnixStream) -> io::Result<()> {
-        let Some(frame) = Frame::read(&mut &*socket)? else {
+    /// Accepts connections from now on.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        accept: impl Fn() -> io::Result<UnixStream> + Send + 'static,
+    ) -> io::Result<()> {
+        let server = Arc::clone(self);
+        let accept_all = move || loop {
+            match accept() {
+                Ok(socket) => server.accept(socket),
+                // There are too many files, which others close.
+                Err(_) => thread::sleep(PAUSE),
+            }
+        };
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(accept_all)
+            .map(drop)
+    }
+
+    /// Whether there are connections.
+    pub(super) fn is_used(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) > 0
+    }
+
+    fn accept(self: &Arc<Self>, socket: UnixStream) {
+        let before = self.connections.fetch_add(1, Ordering::Relaxed);
+        let counted = Counted(Arc::clone(self));
+        let refused = match self.service.peer(&socket) {
+            Ok(peer) if before < self.service.most(&peer) => {
+                let serve = move || {
+                    // Nobody is left to tell.
+                    let _ = counted.0.serve(socket, peer);
+                };
+                // Without a thread, the connection ends.
+                let _ = thread::Builder::new()
+                    .name("connection".to_owned())
+                    .spawn(serve);
+                return;
+            }
+            Ok(_) => failed(format!("{before} connections are in use already")),
+            Err(answer) => answer,
+        };
+        let _ = Frame::send(&mut &socket, &refused);
+    }
+
+    fn serve(&self, socket: UnixStream, peer: ClientPeer) -> io::Result<()> {
+        let waiting = Fd::from(OwnedFd::from(socket.try_clone()?));
+        if !waiting.wait_to_read(REQUEST_PATIENCE)? {
+            return Ok(());
+        }
+        let Some(frame) = Frame::read(&mut &socket)? else {
             return Ok(());
         };
-        match frame.message() {
-            Ok(Request::Start) => Frame::send(&mut &*socket, &RunAnswer::Started),
-            Ok(Request::Run(request)) => self.run_program(socket, request),
-            Ok(Request::Stop {
-                signal,
-                milliseconds,
-            }) => {
-                let status = self.stop(signal, Duration::from_millis(milliseconds));
-                Frame::send(&mut &*socket, &RunAnswer::Ended(status.into_raw()))
+        match (frame.message(), &self.service) {
+            (Ok(Request::Run(request)), _) => self.run_program(&socket, peer, request),
+            (Ok(request), Service::Run(first)) => first.serve(&self.run, &socket, request),
+            (Ok(request), Service::Kernel(server)) => {
+                server.serve(&self.run, socket, peer, request)
             }
-            Ok(Request::Client(_)) => {
-                let reason = "a run in the background takes no clients";
-                Frame::send(&mut &*socket, &failed(reason.to_owned()))
-            }
-            Err(error) => Frame::send(&mut &*socket, &failed(error.to_string())),
+            (Err(error), _) => Frame::send(&mut &socket, &failed(error.to_string())),
         }
     }
 
-    /// Ends the first program. Blocks until then.
-    fn stop(&self, signal: Option<i32>, patience: Duration) -> ExitStatus {
-        let system = self.run.kernel.system();
-        let _ = system.send_signal(
-            -self.first,
-            signal.unwrap_or(self.run.command.signal(libc::SIGTERM)),
-        );
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = |end: &mut Option<ExitStatus>| end.is_none();
-        let waited = self.ended.wait_timeout_while(end, patience, running);
-        let (mut end, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if end.is_none() {
-            let _ = system.send_signal(-self.first, libc::SIGKILL);
-        }
-        loop {
-            if let Some(status) = *end {
-                return status;
-            }
-            end = self.ended.wait(end).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn run_program(&self, socket: &UnixStream, request: ProgramRequest) -> io::Result<()> {
-        let connection = ClientConnection::new(socket)?;
-        let mut program = match self.start(&connection, request) {
-            Ok(program) => program,
-            Err((error, code)) => {
-                let reason = error.message().unwrap_or_default().to_owned();
-                return connection.send(&RunAnswer::Failed { reason, code });
-            }
-        };
-        let system = self.run.kernel.system();
-        while let Some(frame) = Frame::read(&mut &*socket).ok().flatten() {
-            match (frame.kind, frame.message()) {
-                (FrameKind::Input, _) => program.input.pass(frame.bytes),
-                (_, Ok(Note::Signal(signal))) => program.signal(system, signal),
-                (_, Ok(Note::Size(rows, columns))) => program.set_size((rows, columns)),
-                (_, Err(_)) => break,
-            }
-        }
-        // The command has gone.
-        program.signal(system, libc::SIGHUP);
-        program.signal(system, libc::SIGCONT);
-        Ok(())
-    }
-
-    /// Starts a further program. The error comes with its exit code.
-    fn start(
+    fn run_program(
         &self,
-        connection: &ClientConnection,
-        request: ProgramRequest,
-    ) -> Result<ConnectedProgram, (Error, u8)> {
-        let has_error_apart = request.has_error_apart();
-        let terminal = request.terminal.map(of_request);
-        let command = self.run.command.further(request);
-        let started = || {
-            let root = self.run.root();
-            let root = root
-                .as_ref()
-                .ok_or_else(|| Error::failed("cannot run it", &ended()))?;
-            let failed = |error| Error::failed("cannot make the program's streams", &error);
-            let kernel = &self.run.kernel;
-            let streams = Streams::new(kernel, root, terminal.as_ref(), has_error_apart);
-            let streams = streams.map_err(failed)?;
-            let start = || self.run.start(&command, root, streams.files());
-            let (program, end) = self.children.start(start)?;
-            let _ = connection.send(&RunAnswer::Started);
-            let (input, outside) = connection.streams();
-            let number = program.number();
-            let streams = streams.start(self.run.kernel.system(), number, outside);
-            let streams = streams.map_err(failed)?;
-            let program = ConnectedProgram {
-                number,
-                input,
-                terminal: streams.terminal(),
-                has_ended: Arc::default(),
-            };
-            let (connection, has_ended) = (connection.clone(), Arc::clone(&program.has_ended));
-            let wait = move || {
-                let status = end.recv().unwrap_or_default();
-                has_ended.store(true, Ordering::Relaxed);
-                let _ = streams.finish();
-                let _ = connection.send(&RunAnswer::Ended(status.into_raw()));
-            };
-            let waiting = thread::Builder::new().name("end".to_owned()).spawn(wait);
-            waiting.map_err(failed)?;
-            Ok(program)
+        socket: &UnixStream,
+        peer: ClientPeer,
+        mut request: ProgramRequest,
+    ) -> io::Result<()> {
+        if let Err(reason) = check_user(&peer, &mut request) {
+            return Frame::send(&mut &*socket, &failed(reason));
+        }
+        let name = shown_words(&request.words);
+        let program = ProgramStart {
+            run: &self.run,
+            children: &self.children,
+            terminal: request.terminal,
+            has_error_apart: request.has_error_apart(),
+            command: self.run.command.further(request),
         };
-        started().map_err(|error| {
-            let code = command.failure_code(&error);
-            (error, code)
+        program.serve(socket, |number, user| match &self.service {
+            Service::Run(_) => None,
+            Service::Kernel(server) => Some(server.list(number, &peer, name, user)),
         })
-    }
-}
-
-/// A further program, and what its command changes while it runs.
-struct ConnectedProgram {
-    number: i32,
-    input: InputEnd,
-    terminal: Option<Arc<Terminal>>,
-    has_ended: Arc<AtomicBool>,
-}
-
-impl ConnectedProgram {
-    /// Sends a signal to the program and its group, unless it has ended.
-    fn signal(&self, system: &System, signal: i32) {
-        if !self.has_ended.load(Ordering::Relaxed) {
-            let _ = system.send_signal(-self.number, signal);
-        }
-    }
-
-    fn set_size(&self, rows_and_columns: (u16, u16)) {
-        if let Some(terminal) = &self.terminal {
-            terminal.set_size(Some(window(rows_and_columns)));
-        }
-    }
-}
-
-fn ended() -> io::Error {
-    io::Error::other("the run ends")
-}
-
-fn window((rows, columns): (u16, u16)) -> WindowSize {
-    WindowSize {
-        rows,
-        columns,
-        ..WindowSize::default()
-    }
-}
-
-fn of_request(request: TerminalRequest) -> OutsideTerminal {
-    OutsideTerminal {
-        is_shown: request.is_shown,
-        settings: None,
-        size: request.size.map(window),
-    }
-}
-
-fn failed(reason: String) -> RunAnswer {
-    RunAnswer::Failed {
-        reason,
-        code: FAILED,
     }
 }

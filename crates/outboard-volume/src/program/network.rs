@@ -19,17 +19,14 @@ const DEFAULT_NAME: &str = "outboard";
 /// Linux takes so many bytes.
 const LONGEST_HOST_NAME: u64 = 64;
 
+fn failed(error: io::Error) -> Error {
+    Error::failed("cannot set up the network of programs", &error)
+}
+
 /// Gives the kernel the volume's host name, and its programs loopback.
 pub(super) fn prepare(kernel: &Kernel, root: &ProgramRoot) -> Result<()> {
-    let failed = |error| Error::failed("cannot set up the network of programs", &error);
     let name = host_name(root.tree());
-    // A wrong name is not worth an error.
-    let _ = kernel.system().set_host_name(name.as_bytes());
-    match kernel.configure_interface("lo", "up") {
-        // This kernel has no networks.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
-        result => result.map_err(failed)?,
-    }
+    prepare_kernel(kernel, &name)?;
     let has_hosts = root.tree().symlink_metadata(Path::new(HOSTS)).is_ok();
     if !has_hosts {
         root.show_text(Path::new(HOSTS), hosts(&name).as_bytes())
@@ -41,6 +38,21 @@ pub(super) fn prepare(kernel: &Kernel, root: &ProgramRoot) -> Result<()> {
             .map_err(failed)?;
     }
     Ok(())
+}
+
+/// The same for a kernel without a root for programs.
+pub(super) fn prepare_alone(kernel: &Kernel) -> Result<()> {
+    prepare_kernel(kernel, DEFAULT_NAME)
+}
+
+fn prepare_kernel(kernel: &Kernel, name: &str) -> Result<()> {
+    // A wrong name is not worth an error.
+    let _ = kernel.system().set_host_name(name.as_bytes());
+    match kernel.configure_interface("lo", "up") {
+        // This kernel has no networks.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+        result => result.map_err(failed),
+    }
 }
 
 /// The text of /etc/hosts.

@@ -4,7 +4,7 @@
 use super::command::{candidates, environment, Login, ProgramCommand};
 use outboard::{errno, explained, File, Kernel, ProgramRoot, RunningProgram};
 use outboard_error::format::escaped;
-use outboard_error::{Failure, Result};
+use outboard_error::{Error, Failure, Result};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,8 +18,10 @@ const OPEN_FILES: u64 = 1024;
 /// A command, and where it runs.
 pub(super) struct ProgramRun {
     pub(super) kernel: Kernel,
-    /// `None`: the run has ended. The root has to go before its volume.
+    /// `None`: it has ended, or there is none. The root has to go before its volume.
     pub(super) root: RwLock<Option<ProgramRoot>>,
+    /// There is a root, or there was one.
+    pub(super) has_root: bool,
     pub(super) command: ProgramCommand,
     /// The volume's name.
     pub(super) shown: String,
@@ -28,6 +30,25 @@ pub(super) struct ProgramRun {
 impl ProgramRun {
     pub(super) fn root(&self) -> RwLockReadGuard<'_, Option<ProgramRoot>> {
         self.root.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The root, for a program to start.
+    pub(super) fn present<'a>(&self, root: &'a Option<ProgramRoot>) -> Result<&'a ProgramRoot> {
+        let reason = if self.has_root {
+            "it ends"
+        } else {
+            "it was started without an image or directory that is the root of programs"
+        };
+        let absent = || Error::Failed(format!("{} runs no program: {reason}", self.shown));
+        root.as_ref().ok_or_else(absent)
+    }
+
+    /// The user of a program.
+    pub(super) fn login(&self, command: &ProgramCommand, root: &ProgramRoot) -> Result<Login> {
+        match &command.user {
+            Some(user) => (command.find_login)(user.as_bytes(), root.tree(), &self.shown),
+            None => Ok(Login::default()),
+        }
     }
 
     /// No program starts any more.
@@ -39,6 +60,7 @@ impl ProgramRun {
     pub(super) fn start(
         &self,
         command: &ProgramCommand,
+        login: &Login,
         root: &ProgramRoot,
         files: &[File; 3],
     ) -> Result<RunningProgram> {
@@ -47,11 +69,7 @@ impl ProgramRun {
             .kernel
             .system()
             .set_soft_limit(libc::RLIMIT_NOFILE, OPEN_FILES);
-        let login = match &command.user {
-            Some(user) => (command.find_login)(user.as_bytes(), root.tree(), &self.shown)?,
-            None => Login::default(),
-        };
-        let environment = environment(&command.environment, &login);
+        let environment = environment(&command.environment, login);
         let program = &command.program;
         let mut result = Err(io::Error::from_raw_os_error(libc::ENOENT));
         for path in candidates(program, &environment) {
@@ -59,7 +77,7 @@ impl ProgramRun {
                 run: self,
                 command,
                 root,
-                login: &login,
+                login,
                 environment: &environment,
             };
             result = start.at(&path, files);

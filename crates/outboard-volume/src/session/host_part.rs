@@ -13,6 +13,7 @@ use crate::layers::keys::Keys;
 use crate::new_overlay::NewOverlay;
 use crate::options::Options;
 use crate::port_gates::PortGates;
+use crate::server_ends::ServerEnds;
 use crate::snapshots;
 use outboard::Kernel;
 use outboard_error::{Error, ErrorKind, Hint, Result};
@@ -30,6 +31,8 @@ pub struct ProcessState {
     pub keys: Keys,
     /// The control socket of a run in the background.
     pub control: Option<ControlSocket>,
+    /// The ends of a server.
+    pub server: Option<ServerEnds>,
     /// Sockets that lead to programs, in the place of ports of the same number.
     pub sockets: Vec<PassedSocket>,
     /// An overlay that was made for a program.
@@ -68,6 +71,8 @@ pub(super) struct HostPart {
     changes_in_memory: Option<u64>,
     /// By which other commands reach a run.
     control: Option<ControlSocket>,
+    /// By which a server is reached.
+    server: Option<ServerEnds>,
     /// An overlay that goes unless the program starts.
     new_overlay: Option<NewOverlay>,
 }
@@ -121,6 +126,7 @@ impl HostPart {
             snapshots: needs_kernel.then(snapshots::directory).flatten(),
             umask: process.umask,
             control: process.control,
+            server: process.server,
             new_overlay: process.new_overlay,
             ..Self::new(options, process.keys)
         })
@@ -176,6 +182,7 @@ impl HostPart {
             in_library: false,
             changes_in_memory: None,
             control: None,
+            server: None,
             new_overlay: None,
         }
     }
@@ -341,6 +348,11 @@ impl HostPart {
     /// Once.
     pub(super) fn take_control(&mut self) -> Option<ControlSocket> {
         self.control.take()
+    }
+
+    /// Once.
+    pub(super) fn take_server(&mut self) -> Option<ServerEnds> {
+        self.server.take()
     }
 
     pub(super) fn set_changes_in_memory(&mut self, most: u64) {

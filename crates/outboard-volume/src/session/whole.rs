@@ -13,6 +13,7 @@ use crate::layers::several::RegisteredDevices;
 use crate::new_overlay::NewOverlay;
 use crate::options::Options;
 use crate::port_gates::PortGates;
+use crate::server_ends::ServerEnds;
 use outboard::{default_memory, BlockDevice, Cancel, HostTree, Kernel, Mount, Tree};
 use outboard_error::Result;
 use outboard_sandbox::interrupt::Interrupt;
@@ -109,7 +110,7 @@ impl Session {
     }
 
     /// Boots the kernel for a file system of this type, or finds it booted.
-    pub(super) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
+    pub(crate) fn kernel(&mut self, kind: Option<&str>) -> Result<Kernel> {
         if let Some(kernel) = self.machine.kernel() {
             return Ok(kernel.clone());
         }
@@ -186,6 +187,11 @@ impl Session {
     /// The control socket of a run in the background.
     pub(crate) fn take_control(&mut self) -> Option<ControlSocket> {
         self.host.take_control()
+    }
+
+    /// The ends of a server.
+    pub(crate) fn take_server(&mut self) -> Option<ServerEnds> {
+        self.host.take_server()
     }
 
     /// The gates of sockets that were passed to this process.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `outboard ps`: the runs in the background.
+//! `outboard ps`: the runs in the background, or the programs and clients of a server.
 
 use super::named::{self, NamedRun, Record, RunState};
+use crate::commands::server::processes;
+use crate::commands::server::url::{parse_url, ServerUrl};
 use crate::output::{Output, Print};
 use crate::record::Bytes;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
@@ -11,13 +14,20 @@ use outboard_error::Result;
 use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 
-/// List runs in the background
+/// List runs in the background, or the programs and clients of a server
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  outboard ps --all")]
+#[command(after_help = "Examples:\
+                        \n  outboard ps --all\
+                        \n  outboard ps --on unix:/run/lab/kernel")]
 pub struct PsArgs {
     /// Also those that have ended, until their name is used again
     #[arg(short, long)]
     pub all: bool,
+    /// List the programs and clients of a server: kind, process and user in the kernel, process and
+    /// user on the host, threads, calls, name
+    #[arg(long, value_name = "URL", conflicts_with = "all",
+          value_parser = OsStringValueParser::new().try_map(parse_url))]
+    pub on: Option<ServerUrl>,
 }
 
 #[derive(Serialize)]
@@ -52,6 +62,9 @@ impl Print for Row {
 }
 
 pub fn run(options: &PsArgs, output: &mut Output) -> Result<()> {
+    if let Some(url) = &options.on {
+        return processes::run(url, output);
+    }
     for run in named::all()? {
         let state = run.state();
         if let Some(record) = run

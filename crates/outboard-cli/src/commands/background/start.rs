@@ -72,11 +72,12 @@ fn take_any(word: &OsStr) -> Result<(TakenName, UnixListener)> {
     )))
 }
 
-/// The words of this command, for the process in the background.
-fn words() -> Vec<OsString> {
+/// The words of this command, with others, for a further process.
+pub fn own_words(others: &[&str]) -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let end = words.iter().position(|word| word == "--");
-    words.insert(end.unwrap_or(words.len()), IN_BACKGROUND.into());
+    let end = end.unwrap_or(words.len());
+    words.splice(end..end, others.iter().map(OsString::from));
     words
 }
 
@@ -97,7 +98,7 @@ fn start(
     send_fd(&starter, taken.end.as_fd()).map_err(failed)?;
     let launch = Launch::this_program()
         .name("outboard")
-        .arguments(words())
+        .arguments(own_words(&[IN_BACKGROUND]))
         // No copy stays here: the connection ends with the new process.
         .stdin(OwnedFd::from(listener))
         .stdout(log()?)

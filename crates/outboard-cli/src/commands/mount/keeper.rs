@@ -2,28 +2,21 @@
 //! The keeper: mounts, starts the server, and unmounts when it is asked to end.
 //!
 //! In the background, the command that started it shows what it writes on standard error, until the
-//! file system can be used ([`protocol`](super::protocol)). After that it writes to the system's
+//! file system can be used ([`keeper`]). After that it writes to the system's
 //! log.
 
 use super::plan::Plan;
-use super::protocol::{
-    CommandDone, KeeperParent, KeeperProcess, KeeperReady, ServerProcess, ServerStep, LONGEST,
-};
-use outboard::{signals, HostTree};
-use outboard_error::{warn, Error, ErrorKind, Result};
-use outboard_sandbox::interrupt::ending_signals;
+use super::protocol::{ServerProcess, ServerStep};
+use crate::commands::keeper::{self, Voice, LONGEST};
+use outboard::HostTree;
+use outboard_error::{Error, ErrorKind, Result};
 use outboard_volume::host_mounts;
 use outboard_worker::{Launch, ProcessEnd, WorkerError};
-use signal_hook::consts::SIGINT;
-use signal_hook::low_level::pipe;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,8 +26,6 @@ const FLUSH: Duration = Duration::from_secs(30);
 const LEAVE: Duration = Duration::from_secs(2);
 /// A server that lived shorter than this is not started again.
 const WORTHWHILE: Duration = Duration::from_secs(10);
-/// Severity "error" of a daemon, in the form of syslog(3).
-const PRIORITY: &str = "<27>";
 
 fn cannot_start(error: io::Error) -> Error {
     Error::failed("cannot start the server of the mount", &error)
@@ -50,88 +41,14 @@ fn program(plan: &Plan, role: &str) -> Result<Launch> {
         .outlives())
 }
 
-fn print_line(line: &[u8]) {
-    // There is nobody to tell of an error here.
-    let _ = io::stderr().write_all(&[line, b"\n"].concat());
-}
-
 /// Starts a keeper in the background, and waits until the file system can be used.
 pub fn start(plan: &Plan) -> Result<()> {
     let launch = program(plan, "keeper")?.directory("/");
-    let keeper = KeeperProcess::program_with_lines(launch, LONGEST, print_line);
-    let mut keeper = keeper.map_err(cannot_start)?;
-    keeper.receive(None).map_err(reported)?;
-    keeper.end_lines();
-    keeper.send(&CommandDone, None).map_err(reported)
+    keeper::start(launch, cannot_start)
 }
 
-/// The error of a command whose server or keeper has ended, and has reported why.
 fn reported(error: WorkerError) -> Error {
-    match error {
-        WorkerError::Ended(ProcessEnd::Panicked) => Error::Panicked,
-        WorkerError::Host(error) => cannot_start(error),
-        _ => Error::AlreadyReported,
-    }
-}
-
-/// The destination of messages.
-#[derive(Clone)]
-struct Voice {
-    background: bool,
-    /// The command that waited has ended.
-    alone: Arc<AtomicBool>,
-}
-
-impl Voice {
-    fn is_alone(&self) -> bool {
-        self.alone.load(Ordering::Relaxed)
-    }
-
-    /// A line that is fit for a terminal.
-    fn line(&self, line: &str) {
-        if !self.is_alone() {
-            let _ = writeln!(io::stderr(), "{line}");
-            return;
-        }
-        // Without a system log there is nobody to tell.
-        let _ = UnixDatagram::unbound()
-            .and_then(|log| log.send_to(format!("{PRIORITY}{line}").as_bytes(), "/dev/log"));
-    }
-
-    fn tell(&self, message: &str) {
-        if self.is_alone() {
-            self.line(&format!(
-                "outboard: {}",
-                outboard_error::format::message(message)
-            ));
-        } else {
-            warn(message);
-        }
-    }
-
-    /// All is well. Returns whether the command that waits for this was there to hear it.
-    fn ready(&self) -> bool {
-        if !self.background {
-            return true;
-        }
-        let done = KeeperParent::of_program().is_ok_and(|mut command| {
-            let sent = command.send(&KeeperReady);
-            sent.is_ok() && matches!(command.receive(), Ok(Some(CommandDone)))
-        });
-        self.alone.store(true, Ordering::Relaxed);
-        done
-    }
-
-    /// An error as it leaves this process: told already if nobody reads it otherwise.
-    fn last(&self, error: Error) -> Error {
-        match error.message() {
-            Some(message) if self.is_alone() => {
-                self.tell(message);
-                Error::AlreadyReported
-            }
-            _ => error,
-        }
-    }
+    keeper::reported(error, cannot_start)
 }
 
 enum Event {
@@ -154,10 +71,7 @@ struct Keeper<'a> {
 
 pub fn run(plan: &Plan, background: bool) -> Result<()> {
     let (sender, events) = channel();
-    let voice = Voice {
-        background,
-        alone: Arc::default(),
-    };
+    let voice = Voice::new(background);
     let keeper = Keeper {
         plan,
         voice: voice.clone(),
@@ -169,8 +83,8 @@ pub fn run(plan: &Plan, background: bool) -> Result<()> {
 
 impl Keeper<'_> {
     fn run(&self) -> Result<()> {
-        self.catch_signals()
-            .map_err(|error| Error::failed("cannot catch signals", &error))?;
+        let sender = self.sender.clone();
+        keeper::catch_signals(move || sender.send(Event::Signal).is_ok())?;
         let mut server = self.mount()?;
         if !self.voice.ready() {
             // It was interrupted, and so is this.
@@ -218,20 +132,6 @@ impl Keeper<'_> {
         }
     }
 
-    fn catch_signals(&self) -> io::Result<()> {
-        let (mut ours, theirs) = UnixStream::pair()?;
-        signals::release()?;
-        for signal in ending_signals().into_iter().chain([SIGINT]) {
-            pipe::register(signal, theirs.try_clone()?)?;
-        }
-        let sender = self.sender.clone();
-        thread::Builder::new().spawn(move || {
-            let mut byte = [0];
-            while matches!(ours.read(&mut byte), Ok(1)) && sender.send(Event::Signal).is_ok() {}
-        })?;
-        Ok(())
-    }
-
     /// Mounts, with a server that had all files open before. If that fails nothing stays mounted.
     fn mount(&self) -> Result<Server> {
         let plan = self.plan;
@@ -259,7 +159,7 @@ impl Keeper<'_> {
 
     fn start(&self) -> Result<ServerProcess> {
         let launch = program(self.plan, "server")?;
-        let server = if self.voice.background {
+        let server = if self.voice.is_in_background() {
             let voice = self.voice.clone();
             let line = move |line: &[u8]| voice.line(&String::from_utf8_lossy(line));
             ServerProcess::program_with_lines(launch, LONGEST, line)

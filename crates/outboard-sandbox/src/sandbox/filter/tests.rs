@@ -66,7 +66,7 @@ fn the_search_decides_as_a_list_of_all_calls() {
         (false, false, SocketCalls::Serving),
     ] {
         let refused = SeccompAction::Errno(libc::EPERM as u32);
-        let wanted = rules(files, memory_files, network).unwrap();
+        let wanted = rules(files, memory_files, network, false).unwrap();
         let list = program(wanted.clone(), refused, SeccompAction::Allow).unwrap();
         let filter = allow_only(wanted).unwrap();
         for architecture in [ARCHITECTURE_X86_64, 0x4000_0003] {
@@ -161,7 +161,7 @@ fn packing_tools_have_few_ioctls() {
 fn arguments_decide() {
     let own = u64::from(std::process::id());
     let (other, shared) = (own + 1, (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as u64);
-    let filter = allow_only(rules(false, false, SocketCalls::Nothing).unwrap()).unwrap();
+    let filter = allow_only(rules(false, false, SocketCalls::Nothing, false).unwrap()).unwrap();
     for (name, allowed, refused) in [
         ("prlimit64", [0, 0, 0, 0], [other, 0, 0, 0]),
         ("kill", [own, 0, 0, 0], [other, 0, 0, 0]),
@@ -221,7 +221,7 @@ fn arguments_decide() {
 #[test]
 fn sockets_of_programs() {
     let result = |sockets, name: &str, arguments: &[u64]| {
-        let filter = allow_only(rules(false, false, sockets).unwrap()).unwrap();
+        let filter = allow_only(rules(false, false, sockets, false).unwrap()).unwrap();
         run_with(&filter, ARCHITECTURE_X86_64, number(name), arguments).0
     };
     let of = |family: i32, kind: i32| [family as u64, kind as u64, 0];
@@ -250,7 +250,7 @@ fn sockets_of_programs() {
 
 #[test]
 fn a_filter_takes_few_instructions() {
-    let filter = allow_only(rules(true, true, SocketCalls::Nothing).unwrap()).unwrap();
+    let filter = allow_only(rules(true, true, SocketCalls::Nothing, false).unwrap()).unwrap();
     for &call in PLAIN {
         let steps = run(&filter, ARCHITECTURE_X86_64, call as u32).1;
         assert!(steps < 20, "{call}: {steps}");
@@ -260,7 +260,44 @@ fn a_filter_takes_few_instructions() {
 /// A process tells a copy of itself that no more requests come, with every set of calls.
 #[test]
 fn channels_are_ended() {
-    let filter = allow_only(rules(false, false, SocketCalls::Nothing).unwrap()).unwrap();
+    let filter = allow_only(rules(false, false, SocketCalls::Nothing, false).unwrap()).unwrap();
     let result = run(&filter, ARCHITECTURE_X86_64, number("shutdown")).0;
     assert_eq!(result, libc::SECCOMP_RET_ALLOW);
+}
+
+#[test]
+fn a_server_of_clients_shares_memory_and_sees_peers() {
+    let allows = |clients, name: &str, arguments: &[u64]| {
+        let rules = rules(false, false, SocketCalls::Nothing, clients).unwrap();
+        let filter = allow_only(rules).unwrap();
+        let result = run_with(&filter, ARCHITECTURE_X86_64, number(name), arguments).0;
+        result == libc::SECCOMP_RET_ALLOW
+    };
+    let peer = [5, libc::SOL_SOCKET as u64, libc::SO_PEERCRED as u64];
+    for (name, arguments) in [
+        ("accept4", &[5][..]),
+        ("sendmsg", &[5]),
+        ("recvmsg", &[5]),
+        ("memfd_create", &[]),
+        ("getsockopt", &peer),
+        (
+            "setsockopt",
+            &[5, libc::SOL_SOCKET as u64, libc::SO_SNDTIMEO as u64],
+        ),
+        ("sched_setaffinity", &[0]),
+    ] {
+        assert!(allows(true, name, arguments), "{name}");
+        assert!(!allows(false, name, arguments), "{name}");
+    }
+    let size = [5, libc::SOL_SOCKET as u64, libc::SO_SNDBUF as u64];
+    for (name, arguments) in [
+        ("getsockopt", &size[..]),
+        ("setsockopt", &size),
+        ("sched_setaffinity", &[1]),
+        ("socket", &[libc::AF_UNIX as u64]),
+        ("connect", &[]),
+        ("open", &[]),
+    ] {
+        assert!(!allows(true, name, arguments), "{name}");
+    }
 }

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A server: a kernel that runs until it is asked to end.
+//!
+//! | thread | does |
+//! |---|---|
+//! | of the keeper | waits for the end of the channel to the keeper: the server has to end |
+//! | of each socket, of each connection | `control` |
+//! | the caller | waits for a reason to end, and ends all |
+
+use super::children::Children;
+use super::command::ProgramCommand;
+use super::control::{ControlServer, Service};
+use super::ends::ProgramEnds;
+use super::kernel_server::{EndAsked, KernelServer};
+use super::patience::PATIENCE;
+use super::root_source::RootSource;
+use super::start::ProgramRun;
+use crate::address::ImageName;
+use crate::new_overlay::NewOverlay;
+use crate::port_gates::PortGates;
+use crate::server_ends::{ServerEnds, ServerReady};
+use crate::session::Session;
+use outboard::{Mount, MountPlace};
+use outboard_error::{Error, Result};
+use outboard_server::{ClientLimits, ClientServer};
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::thread;
+
+/// A volume at a place of the programs' root, or of the kernel's own tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumePlace {
+    /// The volume.
+    pub volume: ImageName,
+    /// An absolute path.
+    pub path: PathBuf,
+}
+
+/// A server to start.
+pub struct ServerRequest {
+    /// The root of programs; `None`: there are none.
+    pub source: Option<RootSource>,
+    /// What all programs have, unless their connections say otherwise.
+    pub command: ProgramCommand,
+    /// Changes stay, also in further volumes.
+    pub write: bool,
+    /// Further volumes.
+    pub volumes: Vec<VolumePlace>,
+}
+
+impl Session {
+    /// Serves connections until the server is asked to end. Then all processes of the kernel have
+    /// ended. Blocks. The process must be a server ([`ServerEnds`]).
+    pub fn serve(&mut self, request: ServerRequest) -> Result<()> {
+        let ends = self.take_server();
+        let ends = ends.expect("the process of a server has its ends");
+        let new_overlay = self.take_new_overlay();
+        let gates = self.take_gates();
+        let volumes = self.mount_volumes(&request)?;
+        let ready = match &request.source {
+            Some(source) => self.make_root(source, request.command, request.write)?,
+            None => self.without_root(request.command)?,
+        };
+        let places = self.show_volumes(&ready.run, &request.volumes, &volumes)?;
+        let problems = ProgramEnds::new(self.log().0);
+        let server = Server::start(&ready.run, ends)?;
+        new_overlay.iter().for_each(NewOverlay::keep);
+        server.attend(problems, gates);
+        server.end();
+        drop(places);
+        ready.run.close();
+        Ok(())
+    }
+
+    /// Mounts the further volumes.
+    fn mount_volumes(&mut self, request: &ServerRequest) -> Result<Vec<usize>> {
+        if !request.write {
+            self.keep_changes_in_memory();
+        }
+        let volumes = request.volumes.iter();
+        volumes
+            .map(|place| self.mount_for_programs(&place.volume))
+            .collect()
+    }
+
+    /// Shows the volumes at their places, as long as the result lives.
+    fn show_volumes(
+        &self,
+        run: &ProgramRun,
+        places: &[VolumePlace],
+        mounted: &[usize],
+    ) -> Result<Vec<MountPlace>> {
+        let mut shown = Vec::new();
+        for (place, &index) in places.iter().zip(mounted) {
+            let place_of = show(run, self.mounted(index), place).map_err(|error| {
+                let name = place.volume.shown();
+                Error::failed(format!("cannot show {name} to programs"), &error)
+            })?;
+            shown.extend(place_of);
+        }
+        Ok(shown)
+    }
+}
+
+/// A place in the root of programs goes with that.
+fn show(run: &ProgramRun, mount: &Mount, place: &VolumePlace) -> io::Result<Option<MountPlace>> {
+    match &*run.root() {
+        Some(root) => root.show_mount(mount, &place.path).map(|()| None),
+        None => mount.show_at(&place.path).map(Some),
+    }
+}
+
+/// Connections are served.
+struct Server {
+    control: Arc<ControlServer>,
+    asked: Receiver<EndAsked>,
+}
+
+impl Server {
+    fn start(run: &Arc<ProgramRun>, ends: ServerEnds) -> Result<Self> {
+        let failed = |error| Error::failed("cannot serve connections", &error);
+        let (end, asked) = channel();
+        let clients = ClientServer::start(&run.kernel, ClientLimits::default());
+        let clients = clients.map_err(failed)?;
+        let server = KernelServer::new(ends.rules, clients, ends.waiting, end.clone());
+        let children = Arc::new(Children::new(run.kernel.system()));
+        let service = Service::Kernel(server);
+        let control = Arc::new(ControlServer::new(run, children, service));
+        for listener in ends.listeners {
+            control.start(move || accept(&listener)).map_err(failed)?;
+        }
+        let mut keeper = ends.keeper;
+        keeper.send(&ServerReady).map_err(Error::from)?;
+        let watch = move || watch(|| drop(keeper.receive()), &end);
+        let watching = thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(watch);
+        watching.map_err(failed)?;
+        Ok(Self { control, asked })
+    }
+
+    /// Waits until somebody asks for the end.
+    fn attend(&self, mut problems: ProgramEnds, mut gates: Option<PortGates>) {
+        loop {
+            problems.report();
+            if let Some(gates) = &mut gates {
+                gates.poll(&self.control.run.kernel);
+            }
+            match self.asked.recv_timeout(PATIENCE) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(EndAsked) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        problems.report();
+    }
+
+    /// Ends programs and clients.
+    fn end(self) {
+        if let Service::Kernel(server) = &self.control.service {
+            server.end_clients();
+        }
+        self.control.children.end_all();
+    }
+}
+
+fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
+    listener.accept().map(|(socket, _)| socket)
+}
+
+/// There is no request of the keeper: its next message is the end of the channel.
+fn watch(wait: impl FnOnce(), end: &Sender<EndAsked>) {
+    wait();
+    let _ = end.send(EndAsked);
+}
