@@ -31,11 +31,16 @@ impl Instance {
         let mut number = 0;
         // SAFETY: the handle is good, and the number outlives the call.
         let seen = unsafe { ffi::ob_process_clone_on(self.raw(), flags, &mut number) };
-        let seen = self.named(seen)?;
-        match number {
+        match (self.named(seen), number) {
             // It was killed and reaped already.
-            0 => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            number => Ok(NewTask { seen, number }),
+            (Ok(_), 0) => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            (Ok(seen), number) => Ok(NewTask { seen, number }),
+            (Err(error), 0) => Err(error),
+            // The calling thread's task was killed on its way out: the new one is there.
+            (Err(_), number) => Ok(NewTask {
+                seen: number,
+                number,
+            }),
         }
     }
 
