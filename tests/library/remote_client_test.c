@@ -324,6 +324,46 @@ static void test_signals(void)
 	CHECK(ob_sys_getpid() > 0);
 }
 
+static void *one_call(void *context)
+{
+	(void)context;
+	return (void *)ob_sys_getpid();
+}
+
+static void *wait_and_call(void *context)
+{
+	pthread_barrier_t *barrier = (pthread_barrier_t *)context;
+
+	CHECK(ob_sys_getpid() > 0);
+	pthread_barrier_wait(barrier);
+	pthread_barrier_wait(barrier);
+	return one_call(NULL);
+}
+
+/* The host refuses the program: this one goes on, and its threads. */
+static void fail_to_execute(const char *own)
+{
+	char path[512], *words[] = { path, NULL }, *none[] = { NULL };
+	int file = (snprintf(path, sizeof(path), "%s-XXXXXX", own), mkstemp(path));
+	long gone = ob_sys_open("/", O_RDONLY | O_CLOEXEC, 0);
+	pthread_barrier_t barrier;
+	pthread_t thread;
+	void *process;
+
+	CHECK(file >= 0 && write(file, "\177ELF", 4) == 4 && fchmod(file, 0700) == 0);
+	close(file);
+	pthread_barrier_init(&barrier, NULL, 2);
+	CHECK(pthread_create(&thread, NULL, wait_and_call, &barrier) == 0);
+	pthread_barrier_wait(&barrier);
+	CHECK(ob_client_execve(path, words, none) == -ENOEXEC);
+	unlink(path);
+	CHECK(ob_sys_fcntl(gone, F_GETFD, 0) == -1 && errno == EBADF);
+	pthread_barrier_wait(&barrier);
+	CHECK(pthread_join(thread, &process) == 0 && (long)process == ob_sys_getpid());
+	CHECK(pthread_create(&thread, NULL, one_call, NULL) == 0);
+	CHECK(pthread_join(thread, &process) == 0 && (long)process == ob_sys_getpid());
+}
+
 /* The next program has the process and the open descriptors. */
 static void test_exec(char *own)
 {
@@ -337,6 +377,8 @@ static void test_exec(char *own)
 	CHECK(!strncmp(ob_client_error(), "cannot execute /none: ", 22));
 	CHECK(ob_sys_fcntl(gone, F_GETFD, 0) == FD_CLOEXEC);
 	CHECK(ob_sys_write(kept, "before", 6) == 6);
+	fail_to_execute(own);
+	gone = ob_sys_open("/", O_RDONLY | O_CLOEXEC, 0);
 	snprintf(file, sizeof(file), "%ld", kept);
 	snprintf(closed, sizeof(closed), "%ld", gone);
 	snprintf(process, sizeof(process), "%ld", ob_sys_getpid());

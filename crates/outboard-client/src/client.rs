@@ -187,50 +187,43 @@ impl Client {
 
     /// A slot for the calling thread.
     fn attach(&self) -> Result<(Arc<ServerConnection>, Attachment), CallEnd> {
-        let connection = {
-            let mut state = self.state()?;
-            match state
-                .connection
-                .clone()
-                .filter(|connection| !connection.is_lost())
-            {
-                Some(connection) => connection,
-                None => {
-                    let connection = Arc::new(self.connect_again(state.reconnect)?);
-                    state.connection = Some(Arc::clone(&connection));
-                    connection
-                }
-            }
-        };
+        let connection = self.connection()?;
         match connection.attach() {
             Ok(attachment) => Ok((connection, attachment)),
-            Err(error) if connection.is_lost() => {
-                drop(error);
-                Err(CallEnd::Lost)
-            }
+            Err(_) if connection.is_lost() => Err(CallEnd::Lost),
             Err(error) => Err(CallEnd::Refused(error.errno())),
         }
     }
 
-    fn connect_again(&self, reconnect: Reconnect) -> Result<ServerConnection, CallEnd> {
-        let until = match reconnect {
-            Reconnect::Never | Reconnect::Die => return Err(CallEnd::Refused(libc::ENOTCONN)),
-            Reconnect::For(time) => Instant::now().checked_add(time),
-            Reconnect::Forever => None,
-        };
+    /// The connection, or a new one, as the policy has it. Others can change the policy between two
+    /// attempts.
+    fn connection(&self) -> Result<Arc<ServerConnection>, CallEnd> {
+        let begin = Instant::now();
         let [mut pause, longest] = PAUSES;
         loop {
-            let error = match ServerConnection::open(&self.shared.place, None) {
-                Ok(connection) => return Ok(connection),
-                Err(error) => error,
+            let mut state = self.state()?;
+            let known = state.connection.as_ref();
+            if let Some(connection) = known.filter(|connection| !connection.is_lost()) {
+                return Ok(Arc::clone(connection));
+            }
+            let is_over = match state.reconnect {
+                Reconnect::Never | Reconnect::Die => break,
+                Reconnect::For(time) => begin.elapsed() + pause > time,
+                Reconnect::Forever => false,
             };
-            let is_over = until.is_some_and(|until| Instant::now() + pause > until);
-            if error.is_final() || is_over {
-                return Err(CallEnd::Refused(libc::ENOTCONN));
+            match ServerConnection::open(&self.shared.place, None) {
+                Ok(connection) => {
+                    let connection = Arc::new(connection);
+                    state.connection = Some(Arc::clone(&connection));
+                    return Ok(connection);
+                }
+                Err(error) if error.is_final() || is_over => break,
+                Err(_) => drop(state),
             }
             sleep(pause);
             pause = (2 * pause).min(longest);
         }
+        Err(CallEnd::Refused(libc::ENOTCONN))
     }
 
     /// Ends the process of the kernel. Calls under way, and later ones, fail with `ENOTCONN`.

@@ -11,7 +11,7 @@ use outboard_slot::{ClientSlot, Peer};
 use rustix::fd::OwnedFd;
 use serde::Serialize;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A thread of the kernel, and the slot by which it is asked for calls.
@@ -30,6 +30,8 @@ pub(crate) struct ServerConnection {
     /// Held while an answer is waited for.
     asking: Mutex<()>,
     is_lost: AtomicBool,
+    /// How often the kernel has ended all threads but one, whose slots nobody serves then.
+    execs: AtomicU32,
     slot_size: usize,
     pub(crate) process: i32,
     /// The first thread, for the first that asks.
@@ -101,6 +103,7 @@ impl ServerConnection {
             writing: Mutex::default(),
             asking: Mutex::default(),
             is_lost: AtomicBool::new(false),
+            execs: AtomicU32::new(0),
             slot_size: size,
             process,
             first: Mutex::new(Some(first)),
@@ -151,6 +154,16 @@ impl ServerConnection {
     pub(crate) fn close(&self) {
         self.lose();
         self.socket.shut_down();
+    }
+
+    /// How often an exec has ended the other threads in the kernel.
+    pub(crate) fn execs(&self) -> u32 {
+        self.execs.load(Ordering::Relaxed)
+    }
+
+    /// An exec has ended the other threads in the kernel.
+    pub(crate) fn count_exec(&self) {
+        self.execs.fetch_add(1, Ordering::Relaxed);
     }
 
     /// No thread uses the connection any more.

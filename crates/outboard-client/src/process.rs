@@ -138,6 +138,7 @@ impl Client {
         self.with_slot(|slot| {
             slot.write(NAME, &name_of(path));
             operate(slot, EXEC, [NAME as u64, TICKET as u64, 0, 0, 0, 0])?;
+            slot.outlive_others();
             Ok(ticket(slot))
         })
     }

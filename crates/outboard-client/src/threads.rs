@@ -17,6 +17,8 @@ pub(crate) struct AttachedSlot {
     /// Of this process: see [`forks`].
     forks: u64,
     connection: Arc<ServerConnection>,
+    /// Of the connection, when the thread was attached.
+    execs: u32,
     thread: i32,
     slot: ClientSlot,
 }
@@ -26,8 +28,25 @@ thread_local! {
 }
 
 impl AttachedSlot {
+    fn new(client: u64, connection: Arc<ServerConnection>, attachment: Attachment) -> Self {
+        Self {
+            client,
+            forks: forks(),
+            execs: connection.execs(),
+            connection,
+            thread: attachment.thread,
+            slot: attachment.slot,
+        }
+    }
+
     fn is_usable(&self) -> bool {
-        self.forks == forks() && !self.connection.is_lost()
+        self.forks == forks() && !self.connection.is_lost() && self.execs == self.connection.execs()
+    }
+
+    /// An exec of this thread has ended the others in the kernel.
+    pub(crate) fn outlive_others(&mut self) {
+        self.connection.count_exec();
+        self.execs = self.connection.execs();
     }
 
     /// Asks for an operation of the slot's layout that is no call.
@@ -107,14 +126,8 @@ pub(crate) fn with_own_slot<T>(
     attach: impl FnOnce() -> Result<(Arc<ServerConnection>, Attachment), CallEnd>,
     work: impl FnOnce(&mut AttachedSlot) -> Result<T, CallEnd>,
 ) -> Result<T, CallEnd> {
-    let (connection, Attachment { thread, slot }) = attach()?;
-    work(&mut AttachedSlot {
-        client,
-        forks: forks(),
-        connection,
-        thread,
-        slot,
-    })
+    let (connection, attachment) = attach()?;
+    work(&mut AttachedSlot::new(client, connection, attachment))
 }
 
 fn find(
@@ -129,14 +142,8 @@ fn find(
         return Ok(index);
     }
     slots.retain(AttachedSlot::is_usable);
-    let (connection, Attachment { thread, slot }) = attach()?;
-    slots.push(AttachedSlot {
-        client,
-        forks: forks(),
-        connection,
-        thread,
-        slot,
-    });
+    let (connection, attachment) = attach()?;
+    slots.push(AttachedSlot::new(client, connection, attachment));
     Ok(slots.len() - 1)
 }
 
