@@ -3,9 +3,10 @@
 """Fails for a crate whose licence does not fit GPL-2.0-only, and for one in several versions.
 
 Both are read from `cargo metadata`: all packages that a build for this machine uses, with those for
-build scripts and tests. An expression such as "MIT OR Apache-2.0" fits if one of its choices does.
-DUPLICATES lists crates that are there in several versions for a reason. A row that is true no more
-is a failure, too.
+build scripts and tests. `cargo tree` says which they are: the metadata have more, such as a crate
+for which a feature would only ask if something else used it. An expression such as "MIT OR
+Apache-2.0" fits if one of its choices does. DUPLICATES lists crates that are there in several
+versions for a reason. A row that is true no more is a failure, too.
 """
 
 import collections
@@ -58,7 +59,23 @@ def metadata(workspace: str) -> Metadata:
         check=False, stdout=subprocess.PIPE)
     if done.returncode:
         sys.exit(f"{workspace}: cargo metadata has failed")
-    return json.loads(done.stdout)
+    read = json.loads(done.stdout)
+    used = used_packages(workspace)
+    read["packages"] = [package for package in read["packages"]
+                        if (package["name"], package["version"]) in used]
+    return read
+
+
+def used_packages(workspace: str) -> set[tuple[str, str]]:
+    """Names and versions of the packages that a build uses."""
+    done = subprocess.run(
+        ["cargo", "tree", "--locked", "--workspace", "--edges", "normal,build,dev", "--prefix",
+         "none", "--format", "{p}", "--manifest-path", f"{workspace}/Cargo.toml"],
+        check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{workspace}: cargo tree has failed")
+    lines = (line.split() for line in done.stdout.splitlines())
+    return {(words[0], words[1].removeprefix("v")) for words in lines if words}
 
 
 def fits(expression: str, licences: set[str]) -> bool:

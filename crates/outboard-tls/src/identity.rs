@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+//! One side of a connection: its certificate and key, and the authority that vouches for the other
+//! side. Only version 1.3 of TLS is spoken.
+
+use crate::relay::relay;
+use rustls::client::ClientConnection;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ServerConnection, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::fmt::Display;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The name in the certificate of a server. An authority of one's own vouches for nothing else, so
+/// certificates need no names of hosts.
+pub const SERVER_NAME: &str = "outboard-server";
+
+/// See above.
+pub struct TlsIdentity {
+    certificates: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    authority: Arc<RootCertStore>,
+}
+
+fn wrong(file: &Path, error: impl Display) -> io::Error {
+    let text = format!("{}: {error}", file.display());
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+fn of_tls(error: impl Display) -> io::Error {
+    io::Error::other(error.to_string())
+}
+
+impl TlsIdentity {
+    /// Reads the PEM files `authority.pem`, `NAME.pem` and `NAME-key.pem` of a directory. `name`:
+    /// `server` or `client`, as [`make_certificates`](crate::make_certificates) names them.
+    pub fn read(directory: &Path, name: &str) -> io::Result<Self> {
+        let read = |file: &Path| {
+            let found = CertificateDer::pem_file_iter(file).map_err(|error| wrong(file, error))?;
+            let all: Result<Vec<_>, _> = found.collect();
+            let all = all.map_err(|error| wrong(file, error))?;
+            if all.is_empty() {
+                return Err(wrong(file, "there is no certificate in it"));
+            }
+            Ok(all)
+        };
+        let authority_file = directory.join("authority.pem");
+        let mut authority = RootCertStore::empty();
+        for certificate in read(&authority_file)? {
+            let added = authority.add(certificate);
+            added.map_err(|error| wrong(&authority_file, error))?;
+        }
+        let key_file = directory.join(format!("{name}-key.pem"));
+        let key = PrivateKeyDer::from_pem_file(&key_file);
+        Ok(Self {
+            certificates: read(&directory.join(format!("{name}.pem")))?,
+            key: key.map_err(|error| wrong(&key_file, error))?,
+            authority: Arc::new(authority),
+        })
+    }
+
+    /// Speaks TLS as a server over this connection. The result carries the plain bytes; it ends if
+    /// the client does not prove that it belongs to the authority. Does not block: a thread moves
+    /// the bytes, until one of the two ends.
+    pub fn accept(&self, socket: TcpStream) -> io::Result<UnixStream> {
+        let provider = Arc::new(rustls_graviola::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(
+            Arc::clone(&self.authority),
+            provider.clone(),
+        )
+        .build()
+        .map_err(of_tls)?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(of_tls)?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(self.certificates.clone(), self.key.clone_key())
+            .map_err(of_tls)?;
+        let connection = ServerConnection::new(Arc::new(config)).map_err(of_tls)?;
+        relay(connection.into(), socket)
+    }
+
+    /// Speaks TLS as a client over this connection, as [`Self::accept`] does as a server.
+    pub fn connect(&self, socket: TcpStream) -> io::Result<UnixStream> {
+        let provider = Arc::new(rustls_graviola::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(of_tls)?
+            .with_root_certificates(Arc::clone(&self.authority))
+            .with_client_auth_cert(self.certificates.clone(), self.key.clone_key())
+            .map_err(of_tls)?;
+        let name = ServerName::try_from(SERVER_NAME).map_err(of_tls)?;
+        let connection = ClientConnection::new(Arc::new(config), name).map_err(of_tls)?;
+        relay(connection.into(), socket)
+    }
+}

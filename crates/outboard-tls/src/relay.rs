@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+//! A thread between a connection with TLS and the plain bytes of it.
+//!
+//! | side | is read while | is written while |
+//! |---|---|---|
+//! | the network | the last plain bytes have gone | TLS has something to send |
+//! | plain | TLS has nothing to send | bytes came that have not gone |
+//!
+//! So neither side can make this process keep more than a buffer of each. When one side ends, what
+//! has come from it goes to the other one, which gets some time for that, and then both end.
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use rustls::Connection;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes that are moved at a time.
+const BUFFER: usize = 64 << 10;
+/// How long the other side may take to prove who it is, and to take the last bytes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Relay {
+    tls: Connection,
+    network: TcpStream,
+    plain: UnixStream,
+    /// Bytes for the plain side.
+    arrived: Vec<u8>,
+    /// One side has ended: until then the other one has time.
+    ends: Option<Instant>,
+}
+
+/// Starts the thread. The result is the plain side.
+pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<UnixStream> {
+    let (ours, plain) = UnixStream::pair()?;
+    network.set_nonblocking(true)?;
+    network.set_nodelay(true)?;
+    plain.set_nonblocking(true)?;
+    let mut relay = Relay {
+        tls,
+        network,
+        plain,
+        arrived: Vec::new(),
+        ends: None,
+    };
+    // The thread ends by an error as well as by an end: both sides see that it has gone.
+    let run = move || drop(relay.run());
+    thread::Builder::new().name("tls".to_owned()).spawn(run)?;
+    Ok(ours)
+}
+
+/// Whether the call only found nothing to do.
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+impl Relay {
+    fn run(&mut self) -> io::Result<()> {
+        let proof = Instant::now() + PATIENCE;
+        loop {
+            let until = self.ends.or(self.tls.is_handshaking().then_some(proof));
+            let (network, plain) = self.wait(until)?;
+            if network {
+                self.read_network()?;
+            }
+            if plain {
+                self.read_plain()?;
+            }
+            self.write_plain()?;
+            self.write_network()?;
+            let is_done = self.arrived.is_empty() && !self.tls.wants_write();
+            if self.ends.is_some() && is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until there is something to do. Returns which sides can be read.
+    fn wait(&self, until: Option<Instant>) -> io::Result<(bool, bool)> {
+        let wanted = |reads: bool, writes: bool| {
+            let mut flags = PollFlags::empty();
+            flags.set(PollFlags::POLLIN, reads && self.ends.is_none());
+            flags.set(PollFlags::POLLOUT, writes);
+            flags
+        };
+        let sends = self.tls.wants_write();
+        let network = wanted(self.arrived.is_empty(), sends);
+        let may_send = !sends && !self.tls.is_handshaking();
+        let plain = wanted(may_send, !self.arrived.is_empty());
+        let mut both = [
+            PollFd::new(self.network.as_fd(), network),
+            PollFd::new(self.plain.as_fd(), plain),
+        ];
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let limit = left.map_or(Ok(PollTimeout::NONE), PollTimeout::try_from);
+        match poll(&mut both, limit.unwrap_or(PollTimeout::MAX)) {
+            Ok(0) => Err(ErrorKind::TimedOut.into()),
+            Ok(_) => {
+                let ready = |index: usize| both[index].any().unwrap_or(true);
+                Ok((
+                    ready(0) && network.contains(PollFlags::POLLIN),
+                    ready(1) && plain.contains(PollFlags::POLLIN),
+                ))
+            }
+            Err(nix::errno::Errno::EINTR) => Ok((false, false)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn end(&mut self) {
+        self.ends.get_or_insert(Instant::now() + PATIENCE);
+    }
+
+    fn read_network(&mut self) -> io::Result<()> {
+        match self.tls.read_tls(&mut self.network) {
+            Ok(0) => self.end(),
+            Ok(_) => {}
+            Err(error) if is_later(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let state = match self.tls.process_new_packets() {
+            Ok(state) => state,
+            Err(error) => {
+                // The other side learns why.
+                let _ = self.tls.write_tls(&mut self.network);
+                return Err(io::Error::other(error));
+            }
+        };
+        let mut bytes = vec![0; state.plaintext_bytes_to_read()];
+        self.tls.reader().read_exact(&mut bytes)?;
+        self.arrived.extend(bytes);
+        if state.peer_has_closed() {
+            self.end();
+        }
+        Ok(())
+    }
+
+    fn read_plain(&mut self) -> io::Result<()> {
+        let mut buffer = [0; BUFFER];
+        match self.plain.read(&mut buffer) {
+            Ok(0) => {
+                self.tls.send_close_notify();
+                self.end();
+                Ok(())
+            }
+            Ok(length) => self.tls.writer().write_all(&buffer[..length]),
+            Err(error) if is_later(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_plain(&mut self) -> io::Result<()> {
+        if self.arrived.is_empty() {
+            return Ok(());
+        }
+        match self.plain.write(&self.arrived) {
+            Ok(length) => {
+                self.arrived.drain(..length);
+                Ok(())
+            }
+            Err(error) if is_later(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_network(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.network) {
+                Ok(_) => {}
+                Err(error) if is_later(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//! Both ends of connections over the network of this host.
+
+use outboard_tls::{make_certificates, TlsIdentity};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::thread;
+use tempfile::{tempdir, TempDir};
+
+fn certificates() -> TempDir {
+    let directory = tempdir().unwrap();
+    make_certificates(directory.path()).unwrap();
+    directory
+}
+
+fn sockets() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+/// The plain ends of a client and a server.
+fn pair(client: &TempDir, server: &TempDir) -> (UnixStream, UnixStream) {
+    let (near, far) = sockets();
+    let client = TlsIdentity::read(client.path(), "client").unwrap();
+    let server = TlsIdentity::read(server.path(), "server").unwrap();
+    (client.connect(near).unwrap(), server.accept(far).unwrap())
+}
+
+/// Whether a byte comes through.
+fn carries(mut from: &UnixStream, mut to: &UnixStream) -> bool {
+    // It may have ended already.
+    let _ = from.write_all(b"x");
+    to.read_exact(&mut [0]).is_ok()
+}
+
+#[test]
+fn many_bytes_pass_both_ways_at_once() {
+    let keys = certificates();
+    let (client, server) = pair(&keys, &keys);
+    let bytes: Vec<u8> = (0..5_000_000_u32)
+        .map(|number| (number * 7) as u8)
+        .collect();
+    thread::scope(|scope| {
+        for mut end in [&client, &server] {
+            let bytes = &bytes;
+            scope.spawn(move || end.write_all(bytes).unwrap());
+            scope.spawn(move || {
+                let mut read = vec![0; bytes.len()];
+                end.read_exact(&mut read).unwrap();
+                assert!(read == *bytes);
+            });
+        }
+    });
+}
+
+#[test]
+fn what_was_sent_before_an_end_arrives() {
+    let keys = certificates();
+    let (mut client, mut server) = pair(&keys, &keys);
+    client.write_all(&[7; 300_000]).unwrap();
+    drop(client);
+    let mut all = Vec::new();
+    server.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 300_000);
+}
+
+#[test]
+fn strangers_are_refused() {
+    let (ours, theirs) = (certificates(), certificates());
+    let (client, server) = pair(&theirs, &ours);
+    assert!(!carries(&client, &server));
+    let (client, server) = pair(&ours, &theirs);
+    assert!(!carries(&server, &client));
+    // A server's certificate is none for a client.
+    let (near, far) = sockets();
+    let wrong = TlsIdentity::read(ours.path(), "server").unwrap();
+    let client = wrong.connect(near).unwrap();
+    let server = TlsIdentity::read(ours.path(), "server").unwrap();
+    assert!(!carries(&client, &server.accept(far).unwrap()));
+}
+
+#[test]
+fn garbage_ends_a_connection() {
+    let keys = certificates();
+    let (mut near, far) = sockets();
+    let server = TlsIdentity::read(keys.path(), "server").unwrap();
+    let mut plain = server.accept(far).unwrap();
+    near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    assert_eq!(plain.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn keys_are_private_and_nothing_is_replaced() {
+    let keys = certificates();
+    for name in ["server-key.pem", "client-key.pem"] {
+        let mode = fs::metadata(keys.path().join(name)).unwrap().permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+    let before = fs::read(keys.path().join("server-key.pem")).unwrap();
+    assert!(make_certificates(keys.path()).is_err());
+    assert_eq!(
+        fs::read(keys.path().join("server-key.pem")).unwrap(),
+        before
+    );
+}
+
+#[test]
+fn files_that_are_wrong_are_named() {
+    let keys = certificates();
+    for name in ["authority.pem", "client.pem", "client-key.pem"] {
+        let file = keys.path().join(name);
+        let before = fs::read(&file).unwrap();
+        fs::write(&file, "nothing").unwrap();
+        let error = TlsIdentity::read(keys.path(), "client").err().unwrap();
+        assert!(error.to_string().contains(name), "{error}");
+        fs::write(&file, before).unwrap();
+    }
+    assert!(TlsIdentity::read(keys.path(), "client").is_ok());
+}
