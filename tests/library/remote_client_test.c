@@ -401,8 +401,20 @@ static int executed(char **words)
 	return 0;
 }
 
+/* The descriptors of the library are out of the program's way, and of its next one's. */
+static void check_descriptors(void)
+{
+	int low = dup(0);
+
+	CHECK(low >= 0 && low < 10 && close(low) == 0);
+	CHECK(ob_sys_getpid() > 0 && dup(0) == low && close(low) == 0);
+	if (getdtablesize() > 1000)
+		CHECK(fcntl(1000, F_GETFD) == FD_CLOEXEC && fcntl(1001, F_GETFD) == -1);
+}
+
 static void test_connections(void)
 {
+	check_descriptors();
 	CHECK(ob_client_connect(NULL) == -EISCONN && *ob_client_error());
 	CHECK(ob_client_set_reconnect(9, 0) == -EINVAL);
 	ob_client_disconnect();
@@ -410,6 +422,7 @@ static void test_connections(void)
 	CHECK(ob_client_connect("tcp:nowhere") == -EINVAL);
 	CHECK(ob_client_connect("unix:/nowhere/socket") == -ENOENT);
 	CHECK(ob_client_connect(NULL) == 0 && ob_sys_getpid() > 0);
+	check_descriptors();
 	/* A child of the host's fork() has none. */
 	pid_t host = fork();
 	int status;

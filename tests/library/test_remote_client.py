@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Clients of a kernel in another process: liboutboard-client, and a second implementation that can
-lie (support/remote_client.py). The server is the example of outboard-server.
+lie (support/remote_client.py). The server is the example of outboard-server, which tests can kill,
+or `outboard server`.
 """
 
 import contextlib
@@ -10,12 +11,13 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 
 import pytest
 
-from support import host, patience, remote_client
+from support import host, kernel_server, patience, remote_client
 from support.program import OUT, REPOSITORY
 from support.remote_client import Connection, Ended, Refused, RemoteClient
 
@@ -63,9 +65,16 @@ def built_example():
     return os.path.join(target, "release", "examples", "serve_kernel")
 
 
+@pytest.fixture(name="place")
+def place_of_socket():
+    # A socket's path is short.
+    with tempfile.TemporaryDirectory(prefix="outboard-clients-", dir="/tmp") as directory:
+        yield f"{directory}/socket"
+
+
 @pytest.fixture(name="server")
-def running_server(example, work):
-    server = Server(example, f"{work}/socket")
+def running_server(example, place):
+    server = Server(example, place)
     yield server
     server.kill()
 
@@ -107,6 +116,19 @@ def test_calls(server, program, test):
         host.run(program, test, OUTBOARD_SERVER=server.url, timeout=60)
 
 
+@pytest.mark.needs("gcc", "pkg-config")
+def test_clients_of_the_program(program):
+    """`outboard server`, which sandboxes itself, has clients beside its programs."""
+    with kernel_server.serving() as server:
+        for test in ("files", "large", "fork", "exec", "kill", "threads", "credentials"):
+            host.run(program, test, OUTBOARD_SERVER=server.url, timeout=60)
+        with RemoteClient(server.path, name="second") as client:
+            rows = [row for row in server.processes() if row["name"] == "second"]
+            assert [(row["kind"], row["process"], row["host_process"]) for row in rows] == [
+                ("client", client.process, os.getpid())]
+        patience.wait_until(lambda: server.status()["clients"] == 0, "all clients have ended")
+
+
 @pytest.mark.needs("g++", "pkg-config")
 def test_headers_are_those_of_cplusplus(server, work):
     program = build(work, "remote_client_test.c", COMPILERS["c++"])
@@ -125,17 +147,17 @@ def test_the_example_of_the_documentation(server, work):
 
 
 @pytest.mark.needs("gcc", "pkg-config")
-def test_a_server_that_is_killed(example, program, work):
+def test_a_server_that_is_killed(example, program, place):
     """The call under way fails, the next one is that of another server's process. Then the client
     dies with its server, as it has chosen.
     """
-    server = Server(example, f"{work}/socket")
+    server = Server(example, place)
     client = subprocess.Popen([program, "reconnect"], stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.PIPE,
                               env={**os.environ, "OUTBOARD_SERVER": server.url})
     assert client.stdout and client.stdout.readline() == "ready\n"
     server.kill()
-    server = Server(example, f"{work}/socket")
+    server = Server(example, place)
     assert client.stdout.readline() == "again\n"
     server.kill()
     _, said = client.communicate(timeout=60)

@@ -8,7 +8,6 @@ use outboard_client::{Client, ForkSide, Reconnect};
 use outboard_protocol::client::{ClientAnswer, VERSION};
 use outboard_slot::ServerSlot;
 use rustix::fd::{AsFd, OwnedFd};
-use std::fs;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
@@ -205,30 +204,6 @@ fn without_a_policy_a_lost_connection_stays_lost() {
     assert_eq!(client.process(), None);
     client.disconnect();
     assert_eq!(call(&client, GETPID), errno(libc::ENOTCONN));
-}
-
-#[test]
-fn descriptors_are_out_of_the_way() {
-    let server = FakeServer::new(answer);
-    let before = descriptors(&server.path);
-    let client = server.client();
-    assert!(call(&client, GETPID) > 0);
-    let own: Vec<i32> = descriptors(&server.path)
-        .difference(&before)
-        .copied()
-        .collect();
-    // Other tests of this process have connections, too: all are high.
-    for number in own {
-        // SAFETY: has only numbers as its arguments.
-        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
-        assert!(flags == -1 || flags & libc::FD_CLOEXEC != 0);
-    }
-}
-
-fn descriptors(_server: &std::path::Path) -> std::collections::BTreeSet<i32> {
-    let numbers = fs::read_dir("/proc/self/fd").unwrap().flatten();
-    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter(|&number| number >= 1000).collect()
 }
 
 /// Runs the code in a child, and returns the status with which it ends.

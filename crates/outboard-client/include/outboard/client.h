@@ -33,8 +33,8 @@ extern "C" {
 int ob_client_connect(const char *url);
 
 /*
- * The text of the calling thread's last failure of a function here, but of ob_client_syscall() only
- * without a connection; "" without one. Valid until the thread's next failure.
+ * The text of the calling thread's last failure of a function that returns int, or of a call before
+ * the first ob_client_connect(); "" without one. Valid until the thread's next failure.
  */
 const char *ob_client_error(void);
 
