@@ -60,6 +60,8 @@ pub enum Request {
         /// How long the program may take.
         milliseconds: u64,
     },
+    /// The secret of a server that is reached by `tcp:`. The request follows.
+    Token(String),
     /// Be a process of the kernel, whose system calls come from outside.
     Client(ClientRequest),
     /// Report the state of a server.

@@ -12,5 +12,6 @@ pub mod reason;
 pub mod row;
 pub mod server;
 pub mod table;
+pub mod url;
 
 pub use check::{check, CallRequest, Checked, Data, Form, Refusal, SlotSpan, GUARD, SPANS_MOST};

@@ -3,8 +3,13 @@
 #![warn(missing_docs)]
 
 mod certificates;
+mod dial;
 mod identity;
+mod listen;
 mod relay;
+mod token;
 
 pub use certificates::make_certificates;
+pub use dial::connect;
 pub use identity::{TlsIdentity, SERVER_NAME};
+pub use listen::{NetworkConnection, NetworkListener};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 //! Both ends of connections over the network of this host.
 
-use outboard_tls::{make_certificates, TlsIdentity};
+use outboard_protocol::frames::{Frame, Request};
+use outboard_protocol::url::ServerUrl;
+use outboard_tls::{connect, make_certificates, NetworkListener, TlsIdentity};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -120,4 +122,69 @@ fn files_that_are_wrong_are_named() {
         fs::write(&file, before).unwrap();
     }
     assert!(TlsIdentity::read(keys.path(), "client").is_ok());
+}
+
+/// A listener, and a URL that reaches it. `proof`: what follows the port.
+fn listener(scheme: &str, proof: &str) -> (NetworkListener, ServerUrl) {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let url = ServerUrl::parse(format!("{scheme}:127.0.0.1:{port},{proof},user=7").into()).unwrap();
+    let ServerUrl::Network(network) = &url else {
+        panic!("it is of a network");
+    };
+    (NetworkListener::new(socket, network).unwrap(), url)
+}
+
+/// Whether a request of a client arrives.
+fn arrives(listener: &NetworkListener, url: &ServerUrl) -> bool {
+    thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let socket = connect(url).unwrap();
+            // The server may have ended the connection.
+            let _ = Frame::send(&mut &socket, &Request::Status);
+            let _ = (&socket).read(&mut [0]);
+        });
+        let connection = listener.accept().unwrap();
+        assert_eq!(connection.user, (7, 7));
+        let frame = || Frame::read(&mut &connection.stream).ok().flatten();
+        let request = connection.is_proven().then(frame).flatten();
+        drop(connection);
+        client.join().unwrap();
+        request.is_some_and(|frame| frame.message::<Request>().unwrap() == Request::Status)
+    })
+}
+
+fn token(directory: &TempDir, name: &str, text: &str) -> String {
+    let file = directory.path().join(name);
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    format!("token={}", file.display())
+}
+
+#[test]
+fn a_token_opens_a_server() {
+    let directory = tempdir().unwrap();
+    let right = token(&directory, "right", "a secret of some length\n");
+    let wrong = token(&directory, "wrong", "a secret of some lengtH\n");
+    let (listener, url) = listener("tcp", &right);
+    assert!(arrives(&listener, &url));
+    let other = url.to_string() + "," + &wrong;
+    assert!(!arrives(
+        &listener,
+        &ServerUrl::parse(other.into()).unwrap()
+    ));
+    assert!(arrives(&listener, &url));
+}
+
+#[test]
+fn certificates_open_a_server() {
+    let (ours, theirs) = (certificates(), certificates());
+    let proof = |keys: &TempDir| format!("certificates={}", keys.path().display());
+    let (listener, url) = listener("tls", &proof(&ours));
+    assert!(arrives(&listener, &url));
+    let other = url.to_string() + "," + &proof(&theirs);
+    assert!(!arrives(
+        &listener,
+        &ServerUrl::parse(other.into()).unwrap()
+    ));
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+//! Connections to servers, wherever they are.
+
+use crate::identity::TlsIdentity;
+use crate::token::Token;
+use outboard_protocol::frames::{Frame, Request};
+use outboard_protocol::url::{NetworkProof, NetworkUrl, ServerUrl};
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long an address may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Streams are read, written and ended alike, whatever their sockets are.
+pub(crate) fn as_stream(socket: TcpStream) -> UnixStream {
+    UnixStream::from(OwnedFd::from(socket))
+}
+
+fn dial(place: &str) -> io::Result<TcpStream> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for address in place.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(socket) => {
+                socket.set_nodelay(true)?;
+                return Ok(socket);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn connect_over_network(url: &NetworkUrl) -> io::Result<UnixStream> {
+    match &url.proof {
+        NetworkProof::Token(file) => {
+            let token = Token::read(file)?;
+            let stream = as_stream(dial(&url.place)?);
+            Frame::send(&mut &stream, &Request::Token(token.text().to_owned()))?;
+            Ok(stream)
+        }
+        NetworkProof::Certificates(directory) => {
+            let identity = TlsIdentity::read(directory, "client")?;
+            identity.connect(dial(&url.place)?)
+        }
+    }
+}
+
+/// Connects to a server: its first frame may follow. A server that does not take the proof ends the
+/// connection, which the first read shows. Blocks for 10 s for each address of the host at most.
+pub fn connect(url: &ServerUrl) -> io::Result<UnixStream> {
+    match url {
+        ServerUrl::Unix(path) => UnixStream::connect(path),
+        ServerUrl::Network(url) => connect_over_network(url),
+    }
+}
