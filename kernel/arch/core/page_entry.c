@@ -44,14 +44,20 @@ pte_t *ob_user_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_
 	return pmd ? pte_offset_map_lock(mm, pmd, address, lock) : NULL;
 }
 
-/* Whether no user code has accessed that page yet. The mm is locked. */
-bool ob_user_is_untouched(struct mm_struct *mm, unsigned long address)
+/* As it is at the moment, or an empty one. The mm is locked. */
+pte_t ob_user_entry(struct mm_struct *mm, unsigned long address)
 {
 	spinlock_t *lock;
 	pte_t *p = ob_user_entry_lock(mm, address, &lock);
-	bool untouched = !p || pte_none(*p);
+	pte_t entry = p ? ptep_get(p) : __pte(0);
 
 	if (p)
 		pte_unmap_unlock(p, lock);
-	return untouched;
+	return entry;
+}
+
+/* Whether no user code has accessed that page yet. The mm is locked. */
+bool ob_user_is_untouched(struct mm_struct *mm, unsigned long address)
+{
+	return pte_none(ob_user_entry(mm, address));
 }

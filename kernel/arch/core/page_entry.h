@@ -12,6 +12,7 @@ u32 ob_user_protection(pte_t entry);
 bool ob_is_device_memory(pte_t entry);
 bool ob_is_user_visible(pte_t entry, bool write);
 pte_t *ob_user_entry_lock(struct mm_struct *mm, unsigned long address, spinlock_t **lock);
+pte_t ob_user_entry(struct mm_struct *mm, unsigned long address);
 bool ob_user_is_untouched(struct mm_struct *mm, unsigned long address);
 
 #endif

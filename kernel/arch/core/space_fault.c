@@ -28,6 +28,9 @@
 /* Of so much Linux brings them at a time: fault_around_bytes of mm/memory.c. */
 #define OB_NEAR_BYTES (64UL << 10)
 
+/* Areas of data that are no larger come as a whole with the first write. */
+#define OB_DATA_PAGES_MOST 16
+
 /* Waits for nothing, and leaves the reserves alone. */
 #define OB_GFP_BLOCK \
 	((GFP_HIGHUSER_MOVABLE | __GFP_NOMEMALLOC | __GFP_NOWARN) & ~__GFP_DIRECT_RECLAIM)
@@ -142,6 +145,64 @@ static bool ob_is_cached(struct vm_area_struct *vma, unsigned long address)
 	return is_cached;
 }
 
+/* Brings the cached pages up to `end`, which Linux brings at a time. */
+static vm_fault_t ob_bring_near(struct vm_area_struct *vma, unsigned long address,
+				unsigned long end)
+{
+	while (address < end && !ob_is_cached(vma, address))
+		address += PAGE_SIZE;
+	return address < end ? handle_mm_fault(vma, address, 0, NULL) : 0;
+}
+
+/* Whether the area has pages of its own for what the program writes to its file's data. */
+static bool ob_is_data_of_file(const struct vm_area_struct *vma)
+{
+	return vma->vm_file && !(vma->vm_flags & VM_SHARED) && vma->vm_flags & VM_WRITE;
+}
+
+/*
+ * Whether the area is small, and has the data of a program or library: those of the file, of which
+ * the area before has more, or the zeroes behind these. Until a program writes to a private page,
+ * it follows the file: pages of a file that others may write to now must not be copied early.
+ */
+static bool ob_is_small_data(struct vm_area_struct *vma)
+{
+	const struct vm_area_struct *before = find_vma(vma->vm_mm, vma->vm_start - 1);
+
+	if (vma_pages(vma) > OB_DATA_PAGES_MOST || before->vm_end != vma->vm_start ||
+	    vma->vm_flags & (VM_LOCKED | VM_LOCKONFAULT | VM_SHARED))
+		return false;
+	if (vma_is_anonymous(vma))
+		return ob_is_data_of_file(before);
+	return ob_is_data_of_file(vma) && before->vm_file == vma->vm_file &&
+	       !inode_is_open_for_write(file_inode(vma->vm_file));
+}
+
+/* Whether the page is the file's, or none yet, and nobody waits for a disk to get it. */
+static bool ob_is_first_write(struct vm_area_struct *vma, unsigned long address)
+{
+	const pte_t entry = ob_user_entry(vma->vm_mm, address);
+
+	if (pte_none(entry))
+		return vma_is_anonymous(vma) || ob_is_cached(vma, address);
+	return pte_present(entry) && !PageAnon(pte_page(entry));
+}
+
+/*
+ * The program has begun to write there: it gets the area's other pages, too. But not those that it
+ * shares with another process since a fork(), which often ends before it writes to them. The mm is
+ * locked.
+ */
+static void ob_bring_data(struct vm_area_struct *vma)
+{
+	unsigned long address = vma->vm_start;
+	vm_fault_t outcome = 0;
+
+	for (; address < vma->vm_end && !(outcome & OB_FAULT_ENDED); address += PAGE_SIZE)
+		if (ob_is_first_write(vma, address))
+			outcome = handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL);
+}
+
 /*
  * Linux brings pages of the page cache that are near. A fault costs more here, so a program gets
  * those of a larger part of the file. The mm is locked.
@@ -150,11 +211,14 @@ static void ob_bring_cached(struct vm_area_struct *vma, unsigned long address)
 {
 	unsigned long start = max(vma->vm_start, ALIGN_DOWN(address, OB_CACHED_BYTES));
 	unsigned long end = min(vma->vm_end, ALIGN(address + 1, OB_CACHED_BYTES));
+	unsigned long next;
 	vm_fault_t outcome = 0;
 
-	for (; start < end && !(outcome & OB_FAULT_ENDED); start = ALIGN(start + 1, OB_NEAR_BYTES))
-		if (ob_user_is_untouched(vma->vm_mm, start) && ob_is_cached(vma, start))
-			outcome = handle_mm_fault(vma, start, 0, NULL);
+	for (; start < end && !(outcome & OB_FAULT_ENDED); start = next) {
+		next = ALIGN(start + 1, OB_NEAR_BYTES);
+		if (ob_user_is_untouched(vma->vm_mm, start))
+			outcome = ob_bring_near(vma, start, min(end, next));
+	}
 }
 
 /* Brings the page, and further ones. The mm is locked. */
@@ -163,11 +227,15 @@ static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long addre
 {
 	/* The program itself brings pages there, one for each fault. */
 	const bool is_alone = userfaultfd_armed(vma), writes = flags & FAULT_FLAG_WRITE;
-	unsigned int count = writes && !is_alone ? ob_new_pages(vma, address & PAGE_MASK) : 1;
+	const bool is_data = writes && !is_alone && ob_is_small_data(vma);
+	unsigned int count = writes && !is_alone && !is_data ?
+		ob_new_pages(vma, address & PAGE_MASK) : 1;
 	vm_fault_t outcome, further = 0;
 
-	ob_block_begin(count);
+	ob_block_begin(is_data ? vma_pages(vma) : count);
 	outcome = handle_mm_fault(vma, address, flags, NULL);
+	if (is_data && !(outcome & OB_FAULT_ENDED))
+		ob_bring_data(vma);
 	while (--count && !((outcome | further) & OB_FAULT_ENDED)) {
 		address += PAGE_SIZE;
 		further = handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL);
@@ -200,7 +268,7 @@ static enum ob_fault_outcome ob_handle_fault(struct mm_struct *mm, unsigned long
 {
 	enum ob_fault_outcome refused;
 	struct vm_area_struct *vma;
-	vm_fault_t outcome;
+	vm_fault_t outcome = 0;
 
 	do {
 		vma = lock_mm_and_find_vma(mm, address, NULL);
@@ -211,6 +279,8 @@ static enum ob_fault_outcome ob_handle_fault(struct mm_struct *mm, unsigned long
 			mmap_read_unlock(mm);
 			return refused;
 		}
+		if (ob_space_show_what_is_there(mm, address, flags & FAULT_FLAG_WRITE))
+			break;
 		outcome = ob_bring_pages(vma, address, flags);
 		if (ob_fault_gave_up(outcome, flags))
 			return OB_FAULT_SIGNAL;

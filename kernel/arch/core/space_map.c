@@ -4,6 +4,7 @@
  *
  *   when                                   what happens in the space
  *   a fault has set entries                shows them: update_mmu_cache_range()
+ *   a fault, but the table has the page    shows it, with those beside it
  *   Linux flushes the TLB                  hides the range before the pages are given away (V17)
  *   fork()                                 takes the right to write away, and hides nothing
  *   the host has no room for a mapping     hides all, and shows the page once more
@@ -24,6 +25,9 @@
 #include "lock.h"
 #include "page_entry.h"
 #include "space.h"
+
+/* The part of a space, aligned, of which a run may be shown with one of its pages. */
+#define OB_BESIDE_BYTES (256UL << 10)
 
 /* A run of neighbouring pages, shown by one call of the host. */
 struct ob_space_run {
@@ -83,6 +87,60 @@ void ob_space_show_begin(unsigned long address)
 	thread->show = address;
 	thread->show_end = address + PAGE_SIZE;
 	thread->shows_later = true;
+}
+
+/* Whether user code could access the page if the entry were young. */
+static bool ob_is_there(pte_t entry, bool write)
+{
+	return ob_is_user_visible(pte_mkyoung(entry), write);
+}
+
+/* Whether the pages of neighbouring entries are shown by one call of the host. */
+static bool ob_is_one_run(pte_t entry, pte_t next)
+{
+	return ob_is_there(entry, false) && ob_is_there(next, false) &&
+	       ob_entry_physical(entry) + PAGE_SIZE == ob_entry_physical(next) &&
+	       ob_user_protection(entry) == ob_user_protection(next);
+}
+
+/*
+ * Makes the entries of the page and of those beside it which are in one run with it young. They are
+ * shown when the fault ends. The caller has locked the table.
+ */
+static void ob_show_run_later(struct mm_struct *mm, unsigned long address, pte_t *p)
+{
+	struct thread_struct *thread = &current->thread;
+	const unsigned long least = ALIGN_DOWN(address, OB_BESIDE_BYTES);
+	const unsigned long most = least + OB_BESIDE_BYTES;
+	unsigned long end = address + PAGE_SIZE;
+	pte_t *last = p;
+
+	for (; end < most && ob_is_one_run(ptep_get(last), ptep_get(last + 1)); last++)
+		end += PAGE_SIZE;
+	for (; address > least && ob_is_one_run(ptep_get(p - 1), ptep_get(p)); p--)
+		address -= PAGE_SIZE;
+	thread->show = min(thread->show, address);
+	thread->show_end = max(thread->show_end, end);
+	for (; address < end; address += PAGE_SIZE, p++)
+		set_pte_at(mm, address, p, pte_mkyoung(ptep_get(p)));
+}
+
+/*
+ * If the table allows the access, only the space lacks the page: it is new after a fork(), or the
+ * page had other rights. So it may lack those beside the page, too. Makes entries young, as Linux
+ * does with pages near a fault, and has them shown with the page. The mm is locked.
+ */
+bool ob_space_show_what_is_there(struct mm_struct *mm, unsigned long address, bool write)
+{
+	spinlock_t *lock;
+	pte_t *p = ob_user_entry_lock(mm, address, &lock);
+	bool is_there = p && ob_is_there(ptep_get(p), write);
+
+	if (is_there)
+		ob_show_run_later(mm, address & PAGE_MASK, p);
+	if (p)
+		pte_unmap_unlock(p, lock);
+	return is_there;
 }
 
 void ob_space_show_end(struct mm_struct *mm)

@@ -78,6 +78,8 @@ void private_files(void)
 	memory[100] = 'x';
 	CHECK(pwrite(fd, "third", 6, 0) == 6 && !strcmp(memory, "second"));
 	CHECK(pread(fd, text, 1, 100) == 1 && !text[0]);
+	/* Also those beside a changed one. */
+	CHECK(pwrite(fd, "beside", 7, PAGE) == 7 && !strcmp(memory + PAGE, "beside"));
 	child = fork_or_die();
 	if (!child) {
 		CHECK(!strcmp(memory, "second") && memory[100] == 'x');
