@@ -62,6 +62,7 @@ CASES = {
     "server": "server @",
     "status": "status unix:%/none",
     "halt": "halt unix:%/none",
+    "certificates": "certificates %/keys",
 }
 # Command to the kind of its error.
 FAILING = {"part": "not-a-file-system", "mount": "not-found", "umount": "not-found",

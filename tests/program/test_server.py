@@ -112,13 +112,13 @@ def test_status_and_log(server):
 
 def test_a_server_needs_an_address(root):
     for words, text in (((), "required"), ((root,), "needs an address"),
-                        (("tcp:127.0.0.1:1",), "tcp: and tls: are not there yet"),
+                        (("tcp:127.0.0.1:1",), "token=PATH is missing"),
                         (("unix:",), "a path follows"),
                         (("--root", root, "image", "unix:/a"), "one root")):
         refused = program.run("server", *words)
         assert refused.code == 2 and text in refused.err, refused
     refused = program.run("run", "--on", "tcp:a:1", "--", "id")
-    assert refused.code == 2 and "not there yet" in refused.err, refused
+    assert refused.code == 2 and "token=PATH is missing" in refused.err, refused
     refused = program.run("run", "--on", "unix:/nowhere", "--memory", "1G", "--", "id")
     assert refused.code == 2 and "uses the server's kernel" in refused.err, refused
     nobody = program.run("run", "--on", "unix:/nowhere", "--", "id")

@@ -68,6 +68,7 @@ pub mod remote;
 pub mod scratch;
 #[doc(hidden)]
 pub mod server_ends;
+mod server_listener;
 #[doc(hidden)]
 pub mod servers;
 #[doc(hidden)]

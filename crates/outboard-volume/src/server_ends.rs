@@ -12,16 +12,22 @@
 //! | keeper | server | the end of the parting socket | connections that wait are told |
 
 use crate::peer_rules::PeerRules;
+use crate::server_listener::ServerListener;
 use outboard::receive_fd;
 use outboard_error::{Error, Result};
 use outboard_protocol::frames::{Frame, RunAnswer};
+use outboard_protocol::url::ServerUrl;
 use outboard_worker::{Parent, WorkerProcess};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long somebody who waits for the end may take to read that it has come.
+const PARTING: Duration = Duration::from_secs(2);
 
 /// How many sockets follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -42,7 +48,7 @@ pub type KernelServerProcess = WorkerProcess<GivenSockets, ServerReady>;
 /// What a server has of the host.
 pub struct ServerEnds {
     pub(crate) keeper: Parent<GivenSockets, ServerReady>,
-    pub(crate) listeners: Vec<UnixListener>,
+    pub(crate) listeners: Vec<ServerListener>,
     pub(crate) waiting: WaitingForEnd,
     pub(crate) rules: PeerRules,
 }
@@ -56,8 +62,9 @@ pub struct WaitingForEnd {
 
 impl ServerEnds {
     /// Takes standard output as the channel to the keeper. Returns the TCP sockets, too. To be
-    /// called before the sandbox closes. Blocks until all has come. `rules`: who may connect.
-    pub fn receive(rules: PeerRules) -> Result<(Self, Vec<OwnedFd>)> {
+    /// called before the sandbox closes. Blocks until all has come. `rules`: who of this host may
+    /// connect; `urls`: where the sockets listen.
+    pub fn receive(rules: PeerRules, urls: &[ServerUrl]) -> Result<(Self, Vec<OwnedFd>)> {
         let failed = |error| Error::failed("cannot use the sockets of the server", &error);
         let mut keeper = Parent::of_program().map_err(failed)?;
         let given: Option<GivenSockets> = keeper.receive().map_err(Error::from)?;
@@ -68,10 +75,15 @@ impl ServerEnds {
             sockets.map_err(failed)
         };
         let parting = Arc::new(receive_fd(io::stdout()).map_err(failed)?.into());
-        let listeners = receive(given.listeners)?.into_iter();
+        let at = |(socket, url): (OwnedFd, &ServerUrl)| {
+            let listener = ServerListener::new(socket, url);
+            listener.map_err(|error| Error::failed(format!("cannot serve {url}"), &error))
+        };
+        let sockets = receive(given.listeners)?.into_iter();
+        let listeners: Result<_> = sockets.zip(urls).map(at).collect();
         let ends = Self {
             keeper,
-            listeners: listeners.map(UnixListener::from).collect(),
+            listeners: listeners?,
             waiting: WaitingForEnd {
                 connections: Arc::default(),
                 parting,
@@ -105,7 +117,17 @@ impl WaitingForEnd {
         let waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         for socket in waiting.iter() {
             // It may have gone.
-            let _ = Frame::send(&mut &*socket, answer);
+            let _ = part_with(socket, answer);
         }
     }
+}
+
+/// Sends the last answer, and waits until the other end has it: a thread may have to encrypt it,
+/// which ends with this process.
+fn part_with(mut socket: &UnixStream, answer: &RunAnswer) -> io::Result<()> {
+    socket.set_write_timeout(Some(PARTING))?;
+    Frame::send(&mut socket, answer)?;
+    socket.shutdown(Shutdown::Write)?;
+    socket.set_read_timeout(Some(PARTING))?;
+    socket.read(&mut [0]).map(drop)
 }

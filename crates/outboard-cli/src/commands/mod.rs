@@ -564,6 +564,11 @@ commands! {
         host: |_| HostAccess::default(),
         run: |options, _, _| server::halt::run(options),
     }
+    "certificates" Certificates(server::certificates::CertificatesArgs) {
+        uses: &[],
+        host: |_| HostAccess::default(),
+        run: |options, _, _| server::certificates::run(options),
+    }
     "lab" Lab(lab::LabArgs) {
         uses: &[],
         host: |_| outside_of_the_sandbox(),

@@ -6,7 +6,7 @@ use super::background::{named::parse_name, start};
 use super::connected_program;
 use super::program_options::ProgramOptions;
 use super::root_options::{defaults, RootOptions};
-use super::server::url::{parse_url, ServerUrl};
+use super::server::url::{connect, parse_url, ServerUrl};
 use super::socket_activation;
 use crate::exit_code::{set_failure_code, CommandStatus};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -205,7 +205,7 @@ impl RunArgs {
 
 pub fn run(options: &RunArgs, session: &mut Session) -> Result<CommandStatus> {
     if let Some(url) = &options.on {
-        return connected_program::run(url.connect()?, &options.how, &options.program);
+        return connected_program::run(connect(url)?, &options.how, &options.program);
     }
     let source = options.source();
     if options.is_starter() {

@@ -402,6 +402,7 @@ mod tests {
             "setfattr" => "-n user.a d:/",
             "truncate" => "-s 1 d:/",
             "chown" | "chattr" | "mount" | "hub" => "+a d:/",
+            "certificates" => "a",
             "components" | "manual" | "ps" => "",
             "logs" | "stop" => "a",
             _ => "d:/",

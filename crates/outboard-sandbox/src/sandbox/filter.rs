@@ -421,14 +421,14 @@ fn datagrams() -> Result<Vec<SeccompRule>> {
     Ok(vec![rule(vec![datagram])?])
 }
 
-/// Options of sockets of any kind.
-fn socket_options(names: &[i32]) -> Result<Vec<SeccompRule>> {
-    let one = |&name: &i32| {
-        let of_socket = SeccompCondition::new(1, Dword, Eq, libc::SOL_SOCKET as u64)?;
+/// Options of sockets, by their levels and names.
+fn socket_options(options: &[(i32, i32)]) -> Result<Vec<SeccompRule>> {
+    let one = |&(level, name): &(i32, i32)| {
+        let of_level = SeccompCondition::new(1, Dword, Eq, level as u64)?;
         let named = SeccompCondition::new(2, Dword, Eq, name as u64)?;
-        rule(vec![of_socket, named])
+        rule(vec![of_level, named])
     };
-    names.iter().map(one).collect()
+    options.iter().map(one).collect()
 }
 
 /// No file sends signals about its events.
@@ -479,9 +479,14 @@ fn rules(files: bool, memory_files: bool, sockets: SocketCalls, clients: bool) -
     rules.insert(libc::SYS_accept4, with_argument(0, &input)?);
     if clients {
         rules.extend(CLIENTS.iter().map(|&call| (call, Vec::new())));
-        rules.insert(libc::SYS_getsockopt, socket_options(&[libc::SO_PEERCRED])?);
-        let timeouts = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO];
-        rules.insert(libc::SYS_setsockopt, socket_options(&timeouts)?);
+        let peer = [(libc::SOL_SOCKET, libc::SO_PEERCRED)];
+        rules.insert(libc::SYS_getsockopt, socket_options(&peer)?);
+        let waits = [
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY),
+        ];
+        rules.insert(libc::SYS_setsockopt, socket_options(&waits)?);
         // A thread may choose its own processors.
         rules.insert(libc::SYS_sched_setaffinity, with_argument(0, &[0])?);
     }

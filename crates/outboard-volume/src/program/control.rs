@@ -15,6 +15,7 @@ use super::connected_program::ProgramStart;
 use super::first_program::FirstProgram;
 use super::kernel_server::{check_user, shown_words, KernelServer};
 use super::start::ProgramRun;
+use crate::server_listener::Accepted;
 use outboard::Fd;
 use outboard_protocol::frames::{Frame, ProgramRequest, Request, RunAnswer};
 use outboard_server::{ClientPeer, InsideUser};
@@ -33,6 +34,8 @@ const MOST_OF_SERVER: usize = 4096;
 const FOR_ROOT: usize = 32;
 /// How long a connection may take until its request begins, in milliseconds.
 const REQUEST_PATIENCE: i32 = 10_000;
+/// The user of the host in whose place a client of a network is.
+const NO_USER: u32 = u32::MAX;
 /// After an error.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,16 +55,24 @@ pub(super) struct ControlServer {
 
 impl Service {
     /// The error: an answer.
-    fn peer(&self, socket: &UnixStream) -> Result<ClientPeer, RunAnswer> {
+    fn peer(&self, accepted: &Accepted) -> Result<ClientPeer, RunAnswer> {
         let unknown = |error| failed(format!("cannot see who connects: {error}"));
-        match self {
+        match (self, accepted) {
             // The directory of its socket keeps all others out.
-            Self::Run(_) => Ok(ClientPeer {
+            (Self::Run(_), _) => Ok(ClientPeer {
                 process: 0,
                 user: 0,
                 inside: InsideUser::ROOT,
             }),
-            Self::Kernel(server) => {
+            (Self::Kernel(_), Accepted::Network(connection)) => Ok(ClientPeer {
+                process: 0,
+                user: NO_USER,
+                inside: InsideUser {
+                    user: connection.user.0,
+                    group: connection.user.1,
+                },
+            }),
+            (Self::Kernel(server), Accepted::Host(socket)) => {
                 let peer = server.rules.peer(socket).map_err(unknown)?;
                 peer.map_err(|user| failed(format!("the server has no rule for user {user}")))
             }
@@ -71,7 +82,10 @@ impl Service {
     fn most(&self, peer: &ClientPeer) -> usize {
         match self {
             Self::Run(_) => MOST_OF_RUN,
-            Self::Kernel(_) if peer.inside == InsideUser::ROOT => MOST_OF_SERVER,
+            // Whoever comes over a network did not prove anything yet.
+            Self::Kernel(_) if peer.inside == InsideUser::ROOT && peer.user != NO_USER => {
+                MOST_OF_SERVER
+            }
             Self::Kernel(_) => MOST_OF_SERVER - FOR_ROOT,
         }
     }
@@ -99,12 +113,12 @@ impl ControlServer {
     /// Accepts connections from now on.
     pub(super) fn start(
         self: &Arc<Self>,
-        accept: impl Fn() -> io::Result<UnixStream> + Send + 'static,
+        accept: impl Fn() -> io::Result<Accepted> + Send + 'static,
     ) -> io::Result<()> {
         let server = Arc::clone(self);
         let accept_all = move || loop {
             match accept() {
-                Ok(socket) => server.accept(socket),
+                Ok(accepted) => server.accept(accepted),
                 // There are too many files, which others close.
                 Err(_) => thread::sleep(PAUSE),
             }
@@ -120,14 +134,14 @@ impl ControlServer {
         self.connections.load(Ordering::Relaxed) > 0
     }
 
-    fn accept(self: &Arc<Self>, socket: UnixStream) {
+    fn accept(self: &Arc<Self>, accepted: Accepted) {
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         let counted = Counted(Arc::clone(self));
-        let refused = match self.service.peer(&socket) {
+        let refused = match self.service.peer(&accepted) {
             Ok(peer) if before < self.service.most(&peer) => {
                 let serve = move || {
                     // Nobody is left to tell.
-                    let _ = counted.0.serve(socket, peer);
+                    let _ = counted.0.serve(accepted, peer);
                 };
                 // Without a thread, the connection ends.
                 let _ = thread::Builder::new()
@@ -138,10 +152,17 @@ impl ControlServer {
             Ok(_) => failed(format!("{before} connections are in use already")),
             Err(answer) => answer,
         };
-        let _ = Frame::send(&mut &socket, &refused);
+        let _ = Frame::send(&mut accepted.stream(), &refused);
     }
 
-    fn serve(&self, socket: UnixStream, peer: ClientPeer) -> io::Result<()> {
+    fn serve(&self, accepted: Accepted, peer: ClientPeer) -> io::Result<()> {
+        if let Accepted::Network(connection) = &accepted {
+            if !connection.is_proven() {
+                let refused = failed("this is not the token of the server");
+                return Frame::send(&mut &connection.stream, &refused);
+            }
+        }
+        let socket = accepted.into_stream();
         let waiting = Fd::from(OwnedFd::from(socket.try_clone()?));
         if !waiting.wait_to_read(REQUEST_PATIENCE)? {
             return Ok(());

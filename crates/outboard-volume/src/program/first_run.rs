@@ -15,6 +15,7 @@ use super::streams::Streams;
 use crate::control_socket::ControlSocket;
 use crate::new_overlay::NewOverlay;
 use crate::port_gates::PortGates;
+use crate::server_listener::Accepted;
 use crate::session::Session;
 use outboard::{signals, Cancel, RunningProgram};
 use outboard_error::{Error, Result};
@@ -74,7 +75,7 @@ impl ServedRun {
         let server = Arc::new(ControlServer::new(run, Arc::clone(children), service));
         // It may have gone.
         let _ = Frame::send(&mut &socket.starter, &RunAnswer::Started);
-        server.start(ControlSocket::accept)?;
+        server.start(|| ControlSocket::accept().map(Accepted::Host))?;
         Ok(Self {
             server,
             record: socket.record,

@@ -135,7 +135,7 @@ impl KernelServer {
                 let _ = self.end.send(EndAsked);
                 Ok(())
             }
-            Request::Run(_) | Request::Stop { .. } => {
+            Request::Run(_) | Request::Stop { .. } | Request::Token(_) => {
                 Frame::send(&mut &socket, &failed("a server takes no such request"))
             }
         }

@@ -24,7 +24,6 @@ use outboard::{Mount, MountPlace};
 use outboard_error::{Error, Result};
 use outboard_server::{ClientLimits, ClientServer};
 use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -130,7 +129,7 @@ impl Server {
         let service = Service::Kernel(server);
         let control = Arc::new(ControlServer::new(run, children, service));
         for listener in ends.listeners {
-            control.start(move || accept(&listener)).map_err(failed)?;
+            control.start(move || listener.accept()).map_err(failed)?;
         }
         let mut keeper = ends.keeper;
         keeper.send(&ServerReady).map_err(Error::from)?;
@@ -164,10 +163,6 @@ impl Server {
         }
         self.control.children.end_all();
     }
-}
-
-fn accept(listener: &UnixListener) -> io::Result<UnixStream> {
-    listener.accept().map(|(socket, _)| socket)
 }
 
 /// There is no request of the keeper: its next message is the end of the channel.

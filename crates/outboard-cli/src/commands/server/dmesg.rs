@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard dmesg`: the log of a server's kernel.
 
-use super::url::{parse_url, ServerUrl};
+use super::url::{connect, parse_url, ServerUrl};
 use crate::commands::connected_program::{lost, refusal};
 use crate::output::Output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -20,7 +20,7 @@ pub struct DmesgArgs {
 }
 
 pub fn run(options: &DmesgArgs) -> Result<()> {
-    let mut socket = options.url.connect()?;
+    let mut socket = connect(&options.url)?;
     let mut output = Output::new()?;
     // The answer says more.
     let _ = Frame::send(&mut socket, &Request::Log);

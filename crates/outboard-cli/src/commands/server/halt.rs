@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard halt`: ends a server.
 
-use super::url::{parse_url, ServerUrl};
+use super::url::{connect, parse_url, ServerUrl};
 use crate::commands::connected_program::{ask, refusal};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::Args;
@@ -21,7 +21,7 @@ pub struct HaltArgs {
 }
 
 pub fn run(options: &HaltArgs) -> Result<()> {
-    match ask(&options.url.connect()?, &Request::Halt)? {
+    match ask(&connect(&options.url)?, &Request::Halt)? {
         RunAnswer::Ended(_) => Ok(()),
         answer => Err(refusal(answer)),
     }

@@ -216,7 +216,9 @@ fn path_of(listener: &UnixListener) -> Option<PathBuf> {
 
 /// Takes the socket of systemd that listens at this address.
 fn take_at(given: &mut Vec<UnixListener>, url: &ServerUrl) -> Option<UnixListener> {
-    let ServerUrl::Unix(path) = url;
+    let ServerUrl::Unix(path) = url else {
+        return None;
+    };
     let is_there = |listener: &UnixListener| path_of(listener).as_ref() == Some(path);
     let at = given.iter().position(is_there)?;
     Some(given.swap_remove(at))

@@ -8,6 +8,7 @@
 //! | the server | in the sandbox | has the kernel, and all connections |
 
 mod allow_option;
+pub mod certificates;
 pub mod dmesg;
 pub mod halt;
 mod keeper;
@@ -161,7 +162,7 @@ impl ServerArgs {
     pub fn prepare(&self, options: &mut Options) -> Result<PreparedRun> {
         let failed = |error| Error::failed("cannot use a socket of systemd", &error);
         let allowed: Result<_> = self.allow.iter().map(AllowedUser::find).collect();
-        let (ends, passed) = ServerEnds::receive(PeerRules::new(allowed?))?;
+        let (ends, passed) = ServerEnds::receive(PeerRules::new(allowed?), &self.urls()?)?;
         let mut sockets = Vec::new();
         for socket in passed {
             let socket = ListeningSocket::new(socket).map_err(failed)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The programs and clients of a server, for `outboard ps --on`.
 
-use super::url::ServerUrl;
+use super::url::{connect, ServerUrl};
 use crate::commands::connected_program::{ask, lost, next_answer, refusal};
 use crate::output::{Output, Print};
 use outboard_error::Result;
@@ -53,7 +53,7 @@ impl Print for Row {
 
 /// Lists them.
 pub fn run(url: &ServerUrl, output: &mut Output) -> Result<()> {
-    let socket = url.connect()?;
+    let socket = connect(url)?;
     let mut answer = ask(&socket, &Request::Processes)?;
     loop {
         match answer {

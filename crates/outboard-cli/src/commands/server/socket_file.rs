@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The Unix socket at which a server listens.
+//! The socket at which a server listens.
 
 use super::url::ServerUrl;
 use outboard::{Fd, System};
 use outboard_error::{Error, ErrorKind, Result};
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,9 +18,10 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// A socket that listens. Its file is removed when this is dropped, if it was made here.
+/// A socket that listens. Its file, if it has one, is removed when this is dropped and it was made
+/// here.
 pub struct SocketFile {
-    pub listener: UnixListener,
+    pub listener: OwnedFd,
     _made: Option<MadeFile>,
 }
 
@@ -33,8 +35,17 @@ impl SocketFile {
     /// Listens at a URL. A file that an ended server has left is replaced. `is_shared`: all users
     /// of the host may connect.
     pub fn listen(url: &ServerUrl, is_shared: bool) -> Result<Self> {
-        let ServerUrl::Unix(path) = url;
         let cannot = |error| Error::failed(format!("cannot listen at {url}"), &error);
+        let path = match url {
+            ServerUrl::Unix(path) => path,
+            ServerUrl::Network(network) => {
+                let listener = TcpListener::bind(&network.place).map_err(cannot)?;
+                return Ok(Self {
+                    listener: listener.into(),
+                    _made: None,
+                });
+            }
+        };
         let _lock = lock_above(path).map_err(cannot)?;
         if is_socket(path) {
             if UnixStream::connect(path).is_ok() {
@@ -48,7 +59,7 @@ impl SocketFile {
         let listener = bind(path).map_err(cannot)?;
         let made = MadeFile::find(path).map_err(cannot)?;
         let file = Self {
-            listener,
+            listener: listener.into(),
             _made: Some(made),
         };
         let mode = if is_shared { 0o666 } else { 0o600 };
@@ -59,7 +70,7 @@ impl SocketFile {
     /// One that systemd has made, and removes.
     pub fn passed(listener: UnixListener) -> Self {
         Self {
-            listener,
+            listener: listener.into(),
             _made: None,
         }
     }

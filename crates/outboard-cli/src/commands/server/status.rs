@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `outboard status`: the state of a server.
 
-use super::url::{parse_url, ServerUrl};
+use super::url::{connect, parse_url, ServerUrl};
 use crate::commands::connected_program::{ask, refusal};
 use crate::output::{Output, Print};
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -43,7 +43,7 @@ impl Print for Shown {
 }
 
 pub fn run(options: &StatusArgs, output: &mut Output) -> Result<()> {
-    match ask(&options.url.connect()?, &Request::Status)? {
+    match ask(&connect(&options.url)?, &Request::Status)? {
         RunAnswer::Status(status) => output.member("server", &Shown(status)),
         answer => Err(refusal(answer)),
     }
