@@ -25,6 +25,7 @@ from labs import labs
 from many_files import many_files
 from network import network
 from programs import run_programs
+from remote import remote_calls
 from run_bind import run_bind
 from run_servers import run_servers
 from run_work import run_work
@@ -509,7 +510,8 @@ BENCHMARKS = {
     "file_work": file_work, "tar_in_out": tar_in_out, "fuse_mount": fuse_mount,
     "many_files": many_files, "boot": boot, "instances": instances, "snapshot": snapshot,
     "network": network, "web_server": web_server, "labs": labs, "programs": run_programs,
-    "run_work": run_work, "run_servers": run_servers, "run_bind": run_bind
+    "run_work": run_work, "run_servers": run_servers, "run_bind": run_bind,
+    "remote_calls": remote_calls
 }
 
 
