@@ -4,8 +4,8 @@
  *
  *	remote URL		the rows below, as "ROW NUMBER" lines
  *	remote native		the same by the host's own kernel, and the two baselines
- *	remote crowd N URL	N processes for five seconds: calls per second of all, and those of the
- *				slowest over the mean
+ *	remote crowd N URL	N processes for five seconds: calls per second of all, and those
+ *				of the slowest over the mean
  *
  * Nanoseconds; "read" is bytes per nanosecond. Each figure is the median of several batches.
  */
@@ -222,7 +222,7 @@ static void socket_trip(void)
 	need(read(ends[0], bytes, sizeof(bytes)) == 64, "read");
 }
 
-/* A round trip to another process by a Unix socket: what a protocol over one would cost at least. */
+/* A round trip to another process by a Unix socket: a protocol over one costs at least that. */
 static void socket_baseline(void)
 {
 	char bytes[64];
