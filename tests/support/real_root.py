@@ -12,8 +12,8 @@ import pytest
 from . import host, images, program
 
 PACKAGES = ("bash", "coreutils", "dash", "diffutils", "findutils", "gcc", "git", "grep", "gzip",
-            "iproute2", "libc-bin", "libc6-dev", "make", "perl", "procps", "python3", "sed",
-            "sqlite3", "tar")
+            "iproute2", "libc-bin", "libc6-dev", "make", "perl", "procps", "python3",
+            "python3-venv", "sed", "sqlite3", "tar")
 # What nobody runs or reads there.
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/info/",
             "/usr/share/lintian/")
