@@ -10,7 +10,9 @@ printf 'Wheel-Version: 1.0\nGenerator: hand\nRoot-Is-Purelib: true\nTag: py3-non
 printf '[console_scripts]\ndemo = demo:text\n' >demo-1.0.dist-info/entry_points.txt
 {
 	echo demo/__init__.py,,
-	for name in METADATA WHEEL entry_points.txt RECORD; do echo "demo-1.0.dist-info/$name,,"; done
+	for name in METADATA WHEEL entry_points.txt RECORD; do
+		echo "demo-1.0.dist-info/$name,,"
+	done
 } >demo-1.0.dist-info/RECORD
 python3 -m zipfile -c wheels/demo-1.0-py3-none-any.whl demo demo-1.0.dist-info
 rm -r demo demo-1.0.dist-info
