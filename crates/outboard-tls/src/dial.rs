@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Connections to servers, wherever they are.
 
+use crate::dialed::Dialed;
 use crate::identity::TlsIdentity;
 use crate::token::Token;
 use outboard_protocol::frames::{Frame, Request};
@@ -19,7 +20,7 @@ pub(crate) fn as_stream(socket: TcpStream) -> UnixStream {
     UnixStream::from(OwnedFd::from(socket))
 }
 
-fn dial(place: &str) -> io::Result<TcpStream> {
+fn open(place: &str) -> io::Result<TcpStream> {
     let mut last = io::ErrorKind::NotFound.into();
     for address in place.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
@@ -33,26 +34,31 @@ fn dial(place: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn connect_over_network(url: &NetworkUrl) -> io::Result<UnixStream> {
+fn dial_network(url: &NetworkUrl) -> io::Result<Dialed> {
     match &url.proof {
         NetworkProof::Token(file) => {
             let token = Token::read(file)?;
-            let stream = as_stream(dial(&url.place)?);
+            let stream = as_stream(open(&url.place)?);
             Frame::send(&mut &stream, &Request::Token(token.text().to_owned()))?;
-            Ok(stream)
+            Ok(stream.into())
         }
         NetworkProof::Certificates(directory) => {
             let identity = TlsIdentity::read(directory, "client")?;
-            identity.connect(dial(&url.place)?)
+            identity.dial(open(&url.place)?)
         }
+    }
+}
+
+/// Connects to a server, as [`connect`] does. For programs that call fork(2).
+pub fn dial(url: &ServerUrl) -> io::Result<Dialed> {
+    match url {
+        ServerUrl::Unix(path) => UnixStream::connect(path).map(Dialed::from),
+        ServerUrl::Network(url) => dial_network(url),
     }
 }
 
 /// Connects to a server: its first frame may follow. A server that does not take the proof ends the
 /// connection, which the first read shows. Blocks for 10 s for each address of the host at most.
 pub fn connect(url: &ServerUrl) -> io::Result<UnixStream> {
-    match url {
-        ServerUrl::Unix(path) => UnixStream::connect(path),
-        ServerUrl::Network(url) => connect_over_network(url),
-    }
+    dial(url).map(|dialed| dialed.stream)
 }

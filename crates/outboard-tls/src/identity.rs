@@ -2,6 +2,7 @@
 //! One side of a connection: its certificate and key, and the authority that vouches for the other
 //! side. Only version 1.3 of TLS is spoken.
 
+use crate::dialed::Dialed;
 use crate::relay::relay;
 use rustls::client::ClientConnection;
 use rustls::pki_types::pem::PemObject;
@@ -82,11 +83,15 @@ impl TlsIdentity {
             .with_single_cert(self.certificates.clone(), self.key.clone_key())
             .map_err(of_tls)?;
         let connection = ServerConnection::new(Arc::new(config)).map_err(of_tls)?;
-        relay(connection.into(), socket)
+        relay(connection.into(), socket).map(|dialed| dialed.stream)
     }
 
     /// Speaks TLS as a client over this connection, as [`Self::accept`] does as a server.
     pub fn connect(&self, socket: TcpStream) -> io::Result<UnixStream> {
+        self.dial(socket).map(|dialed| dialed.stream)
+    }
+
+    pub(crate) fn dial(&self, socket: TcpStream) -> io::Result<Dialed> {
         let provider = Arc::new(rustls_graviola::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])

@@ -4,12 +4,14 @@
 
 mod certificates;
 mod dial;
+mod dialed;
 mod identity;
 mod listen;
 mod relay;
 mod token;
 
 pub use certificates::make_certificates;
-pub use dial::connect;
+pub use dial::{connect, dial};
+pub use dialed::Dialed;
 pub use identity::{TlsIdentity, SERVER_NAME};
 pub use listen::{NetworkConnection, NetworkListener};

@@ -9,11 +9,13 @@
 //! So neither side can make this process keep more than a buffer of each. When one side ends, what
 //! has come from it goes to the other one, which gets some time for that, and then both end.
 
+use crate::dialed::Dialed;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,12 +35,21 @@ struct Relay {
     ends: Option<Instant>,
 }
 
+/// Starts a thread that handles no signal of its process.
+fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let own = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
+    let started = thread::Builder::new().name("tls".to_owned()).spawn(work);
+    own.thread_set_mask()?;
+    started.map(drop)
+}
+
 /// Starts the thread. The result is the plain side.
-pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<UnixStream> {
+pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<Dialed> {
     let (ours, plain) = UnixStream::pair()?;
     network.set_nonblocking(true)?;
     network.set_nodelay(true)?;
     plain.set_nonblocking(true)?;
+    let behind = vec![network.as_raw_fd(), plain.as_raw_fd()];
     let mut relay = Relay {
         tls,
         network,
@@ -46,10 +57,15 @@ pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<UnixStrea
         arrived: Vec::new(),
         ends: None,
     };
-    // The thread ends by an error as well as by an end: both sides see that it has gone.
-    let run = move || drop(relay.run());
-    thread::Builder::new().name("tls".to_owned()).spawn(run)?;
-    Ok(ours)
+    // The thread ends by an error as well as by an end.
+    start(move || {
+        let _ = relay.run();
+        relay.leave();
+    })?;
+    Ok(Dialed {
+        stream: ours,
+        behind,
+    })
 }
 
 /// Whether the call only found nothing to do.
@@ -108,6 +124,12 @@ impl Relay {
             Err(nix::errno::Errno::EINTR) => Ok((false, false)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Both sides see that the thread has gone, even if a child of fork(2) has their descriptors.
+    fn leave(&self) {
+        let _ = self.plain.shutdown(Shutdown::Both);
+        let _ = self.network.shutdown(Shutdown::Both);
     }
 
     fn end(&mut self) {
