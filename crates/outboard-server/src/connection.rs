@@ -207,6 +207,7 @@ impl AttachedClient {
     /// Starts a thread of the process.
     fn start_thread(&self, first: Option<FirstThread>) -> io::Result<ServedSlot> {
         let (slot, file) = self.new_slot()?;
+        let _beginning = self.process.begin_thread();
         let task = self
             .process
             .take_seed()

@@ -68,6 +68,8 @@ pub(crate) struct ClientProcess {
     pub(crate) file: Fd,
     /// Calls that were made.
     pub(crate) calls: AtomicU64,
+    /// Held while a thread begins.
+    beginning: Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -92,6 +94,7 @@ impl ClientProcess {
             token,
             file,
             calls: AtomicU64::new(0),
+            beginning: Mutex::default(),
             state: Mutex::new(state),
         }
     }
@@ -154,6 +157,13 @@ impl ClientProcess {
             drop(state);
             self.kill();
         }
+    }
+
+    /// One thread begins after the other, since each needs the seed that the last one leaves.
+    /// Blocks while another one begins, on a connection of its own.
+    pub(crate) fn begin_thread(&self) -> MutexGuard<'_, ()> {
+        let beginning = self.beginning.lock();
+        beginning.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a new task there. Returns the one that was there.

@@ -92,13 +92,17 @@ impl FrameClient {
         Frame::send(&mut &self.socket, &note).unwrap();
     }
 
-    fn thread(&self) -> Self {
+    fn ticket(&self) -> Ticket {
         self.note(ClientNote::Thread);
         let answer = Frame::read(&mut &self.socket).unwrap().unwrap();
         let ClientAnswer::Ticket { ticket } = answer.message().unwrap() else {
             panic!("no ticket");
         };
-        Self::with_ticket(Some(ticket)).unwrap()
+        ticket
+    }
+
+    fn thread(&self) -> Self {
+        Self::with_ticket(Some(self.ticket())).unwrap()
     }
 
     fn is_connected(&mut self) -> bool {
@@ -215,6 +219,15 @@ fn threads_have_connections_of_their_own() {
         -9,
         "closed for all threads"
     );
+}
+
+#[test]
+fn threads_may_begin_at_once() {
+    let client = FrameClient::new();
+    let tickets: Vec<Ticket> = (0..32).map(|_| client.ticket()).collect();
+    let begin = |ticket| thread::spawn(move || FrameClient::with_ticket(Some(ticket)).is_some());
+    let begun: Vec<_> = tickets.into_iter().map(begin).collect();
+    assert!(begun.into_iter().all(|thread| thread.join().unwrap()));
 }
 
 #[test]
