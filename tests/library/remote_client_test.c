@@ -271,7 +271,8 @@ static void test_kill(void)
 		if (!child) {
 			long result;
 
-			CHECK(ob_sys_write(pipe[1], "x", 1) == 1);
+			/* The parent may kill it before it has the result. */
+			ob_sys_write(pipe[1], "x", 1);
 			result = ob_client_syscall(34);
 
 			/* Killed in the kernel: its connection ends, and nothing else. */
@@ -457,6 +458,38 @@ static void test_hold(void)
 	ob_sys_pause();
 }
 
+/* The host's copy of the process is no reason for the kernel's to stay. It ends with its input. */
+static void test_orphan(void)
+{
+	char byte;
+
+	CHECK(ob_sys_getpid() > 0);
+	if (!fork()) {
+		puts("ready");
+		fflush(stdout);
+		_exit(read(0, &byte, 1) != 0);
+	}
+	ob_sys_pause();
+}
+
+/* The thread that executes is not the first one. */
+static void *execute(void *context)
+{
+	CHECK(ob_sys_getpid() > 0);
+	test_exec((char *)context);
+	return NULL;
+}
+
+static void test_thread_exec(char *own)
+{
+	pthread_t thread;
+
+	CHECK(ob_sys_getpid() > 0);
+	CHECK(pthread_create(&thread, NULL, execute, own) == 0);
+	pthread_join(thread, NULL);
+	CHECK(0);
+}
+
 struct test {
 	const char *name;
 	void (*run)(void);
@@ -476,6 +509,7 @@ static const struct test tests[] = {
 	{ "connections", test_connections },
 	{ "reconnect", test_reconnect },
 	{ "hold", test_hold },
+	{ "orphan", test_orphan },
 };
 
 int main(int count, char **words)
@@ -486,6 +520,8 @@ int main(int count, char **words)
 		return fprintf(stderr, "%s\n", ob_client_error()), 1;
 	if (count == 2 && !strcmp(words[1], "exec"))
 		test_exec(words[0]);
+	if (count == 2 && !strcmp(words[1], "thread-exec"))
+		test_thread_exec(words[0]);
 	for (size_t i = 0; i < sizeof(tests) / sizeof(*tests); i++) {
 		if (count == 2 && !strcmp(words[1], tests[i].name)) {
 			tests[i].run();

@@ -31,10 +31,15 @@ EFAULT, EINVAL, ESRCH, EINTR = 14, 22, 3, 4
 class Server:
     """A kernel with clients."""
 
-    def __init__(self, program: str, path: str) -> None:
+    def __init__(self, program: str, path: str, *others: str) -> None:
+        """Serves a path, and the URLs of a network."""
         self.path = path
-        self.process = subprocess.Popen([program, path], stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout and self.process.stdout.readline() == "ready\n"
+        self.process = subprocess.Popen([program, self.url, *others], stdout=subprocess.PIPE,
+                                        text=True)
+        assert self.process.stdout
+        lines = [self.process.stdout.readline().rstrip("\n") for _ in range(len(others) + 1)]
+        assert lines[-1] == "ready"
+        self.network = [url.replace("127.0.0.1:0", line) for url, line in zip(others, lines)]
 
     @property
     def url(self) -> str:
@@ -116,10 +121,74 @@ def all_processes_end(server):
 @pytest.mark.needs("gcc", "pkg-config")
 @pytest.mark.parametrize("test", ["files", "large", "large-streams", "sockets", "epoll", "threads",
                                   "fork", "kill", "credentials", "signals", "exec",
-                                  "connections"])
+                                  "thread-exec", "connections"])
 def test_calls(server, program, test):
     with all_processes_end(server):
         host.run(program, test, OUTBOARD_SERVER=server.url, timeout=60)
+
+
+@pytest.fixture(scope="module", name="proofs")
+def made_proofs(example, tmp_path_factory):
+    """A token, and certificates of two authorities."""
+    directory = tmp_path_factory.mktemp("proofs")
+    for name in ("token", "wrong"):
+        file = directory / name
+        file.touch(mode=0o600)
+        file.write_text(f"{name}{random.randbytes(16).hex()}\n")
+    tool = os.path.join(OUT, "cargo", "release", "examples", "make_certificates")
+    for name in ("own", "foreign"):
+        host.run(tool, str(directory / name))
+    return directory
+
+
+@pytest.fixture(scope="module", name="far")
+def network_server(example, proofs):
+    """The same over TCP and TLS."""
+    with tempfile.TemporaryDirectory(prefix="outboard-clients-", dir="/tmp") as directory:
+        server = Server(example, f"{directory}/socket",
+                        f"tcp:127.0.0.1:0,token={proofs}/token",
+                        f"tls:127.0.0.1:0,certificates={proofs}/own")
+        yield server
+        server.kill()
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+@pytest.mark.parametrize("scheme", [0, 1], ids=["tcp", "tls"])
+@pytest.mark.parametrize("test", ["files", "large", "large-streams", "sockets", "epoll", "threads",
+                                  "fork", "kill", "credentials", "signals", "exec",
+                                  "thread-exec"])
+def test_calls_over_a_network(far, program, scheme, test):
+    with all_processes_end(far):
+        host.run(program, test, OUTBOARD_SERVER=far.network[scheme], timeout=60)
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+@pytest.mark.parametrize("scheme", ["unix", "tcp", "tls"])
+def test_a_client_that_leaves_a_child(far, program, scheme):
+    """Killed on the host, it ends in the kernel, though a child of the host's fork(2) lives on."""
+    urls = (url for url in (far.url, *far.network) if url.startswith(scheme))
+    with all_processes_end(far):
+        client = subprocess.Popen([program, "orphan"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "OUTBOARD_SERVER": next(urls)})
+        assert client.stdout and client.stdout.readline() == "ready\n"
+        client.kill()
+        client.wait()
+    # The child ends with its input.
+    client.communicate()
+
+
+@pytest.mark.needs("gcc", "pkg-config")
+def test_others_of_a_network(far, program, proofs):
+    """Those who do not prove that they may use the server, and a server that proves nothing."""
+    tcp, tls = far.network
+    for url in (tcp.replace("/token", "/wrong"), tls.replace("/own", "/foreign")):
+        done = host.run(program, "files", OUTBOARD_SERVER=url, ok=(1,), timeout=60)
+        assert done.stderr.startswith(f"cannot connect to {url.split(',')[0]}: "), done.stderr
+    os.chmod(proofs / "wrong", 0o644)
+    done = host.run(program, "files", OUTBOARD_SERVER=tcp.replace("/token", "/wrong"), ok=(1,))
+    assert "chmod 600" in done.stderr
+    host.run(program, "files", OUTBOARD_SERVER=tcp)
 
 
 @pytest.mark.needs("gcc", "pkg-config")
@@ -153,21 +222,25 @@ def test_the_example_of_the_documentation(server, work):
 
 
 @pytest.mark.needs("gcc", "pkg-config")
-def test_a_server_that_is_killed(example, program, place):
+@pytest.mark.parametrize("scheme", ["unix", "tcp", "tls"])
+def test_a_server_that_is_killed(example, program, place, proofs, scheme):
     """The call under way fails, the next one is that of another server's process. Then the client
     dies with its server, as it has chosen.
     """
-    server = Server(example, place)
+    proof = {"tcp": f",token={proofs}/token", "tls": f",certificates={proofs}/own"}.get(scheme)
+    server = Server(example, place, *([f"{scheme}:127.0.0.1:0{proof}"] if proof else []))
+    url = (server.network or [server.url])[0]
     client = subprocess.Popen([program, "reconnect"], stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.PIPE,
-                              env={**os.environ, "OUTBOARD_SERVER": server.url})
+                              env={**os.environ, "OUTBOARD_SERVER": url})
     assert client.stdout and client.stdout.readline() == "ready\n"
     server.kill()
-    server = Server(example, place)
+    server = Server(example, place, *server.network)
     assert client.stdout.readline() == "again\n"
     server.kill()
     _, said = client.communicate(timeout=60)
-    assert client.returncode == 1 and said == f"the connection to {server.url} was lost\n"
+    shown = url.split(",")[0]
+    assert client.returncode == 1 and said == f"the connection to {shown} was lost\n"
 
 
 @pytest.mark.needs("gcc", "pkg-config")

@@ -58,7 +58,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a server: `unix:PATH`. Blocks, for 10 s in each step.
+    /// Connects to a server: `unix:PATH`, `tcp:HOST:PORT,token=FILE` or
+    /// `tls:HOST:PORT,certificates=DIR`. Blocks, for 10 s in each step.
     pub fn connect(url: impl AsRef<OsStr>) -> Result<Self, ClientError> {
         Self::open(ServerPlace::parse(url.as_ref())?, None)
     }

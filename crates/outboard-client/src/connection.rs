@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-//! A connection: this process as a process of the kernel. Slots of its threads come by it.
+//! A connection: this process as a process of the kernel. Slots of its threads come by it, or,
+//! over a network, the tickets for connections of their own.
 
 use crate::error::ClientError;
+use crate::frame_calls::FrameThread;
 use crate::session::ServerPlace;
 use crate::socket::ServerSocket;
+use crate::way::CallWay;
 use outboard_protocol::client::{ClientAnswer, ClientNote, ClientRequest, Ticket, VERSION};
 use outboard_protocol::frames::{Frame, Request};
 use outboard_slot::layout::DATA_SIZES;
@@ -14,16 +17,17 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A thread of the kernel, and the slot by which it is asked for calls.
+/// A thread of the kernel, and the way by which it is asked for calls.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) thread: i32,
-    pub(crate) slot: ClientSlot,
+    pub(crate) way: CallWay,
 }
 
 /// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct ServerConnection {
+    place: ServerPlace,
     socket: ServerSocket,
     /// Held while a frame is written.
     writing: Mutex<()>,
@@ -34,7 +38,8 @@ pub(crate) struct ServerConnection {
     execs: AtomicU32,
     slot_size: usize,
     pub(crate) process: i32,
-    /// The first thread, for the first that asks.
+    /// The first thread, for the first that asks. Over a network, no thread makes its calls by this
+    /// connection: while it waits for a reply, others ask for threads.
     first: Mutex<Option<Attachment>>,
 }
 
@@ -65,48 +70,22 @@ impl ServerConnection {
     pub(crate) fn open(place: &ServerPlace, ticket: Option<Ticket>) -> Result<Self, ClientError> {
         let what = format!("cannot connect to {}", place.shown());
         let of_io = |error| ClientError::of_io(&what, &error);
-        let socket = ServerSocket::connect(&place.path).map_err(of_io)?;
-        let request = Request::Client(ClientRequest {
-            version: VERSION,
-            name: own_name(),
-            ticket,
-            slots: true,
-        });
-        Frame::send(&mut &socket, &request).map_err(of_io)?;
-        let (answer, file) = receive(&socket).map_err(of_io)?;
-        let (process, thread, size) = match answer {
-            ClientAnswer::Attached {
-                version: VERSION,
-                process,
-                thread,
-                slot_size,
-            } => (process, thread, slot_size),
-            ClientAnswer::Attached { version, .. } => {
-                let reason = format!("{what}: it has version {version} of the protocol");
-                return Err(ClientError::refused(libc::EPROTO, reason));
-            }
-            ClientAnswer::Failed { reason, .. } => {
-                let reason = format!("{what}: {reason}");
-                return Err(ClientError::refused(libc::ECONNREFUSED, reason));
-            }
-            ClientAnswer::Thread { .. } | ClientAnswer::Ticket { .. } => {
-                return Err(of_io(wrong("an answer to nothing")))
-            }
-        };
-        let size = usize::try_from(size)
-            .ok()
-            .filter(|size| DATA_SIZES.contains(size));
-        let size = size.ok_or_else(|| of_io(wrong("a slot of a wrong size")))?;
-        let first = attachment(thread, file, size).map_err(of_io)?;
+        let attached = attach_to(place, ticket, &what)?;
+        let mut first = None;
+        if place.has_slots() {
+            let made = attachment(attached.thread, attached.file, attached.size);
+            first = Some(made.map_err(of_io)?);
+        }
         Ok(Self {
-            socket,
+            place: place.clone(),
+            socket: attached.socket,
             writing: Mutex::default(),
             asking: Mutex::default(),
             is_lost: AtomicBool::new(false),
             execs: AtomicU32::new(0),
-            slot_size: size,
-            process,
-            first: Mutex::new(Some(first)),
+            slot_size: attached.size,
+            process: attached.process,
+            first: Mutex::new(first),
         })
     }
 
@@ -121,19 +100,24 @@ impl ServerConnection {
         if let Some(first) = lock(&self.first).take() {
             return Ok(first);
         }
-        let _asking = lock(&self.asking);
-        let answer = self
-            .send(&ClientNote::Thread)
-            .and_then(|()| receive(&self.socket));
         let what = "cannot get a thread of the kernel";
         let of_io = |error| {
             // The next answer could be the one to this question.
             self.lose();
             ClientError::of_io(what, &error)
         };
-        match answer.map_err(of_io)? {
+        // One thread after the other, to the end: a server keeps few tickets of a process.
+        let _asking = lock(&self.asking);
+        let asked = self.send(&ClientNote::Thread);
+        match asked.and_then(|()| receive(&self.socket)).map_err(of_io)? {
             (ClientAnswer::Thread { thread }, file) => {
                 attachment(thread, file, self.slot_size).map_err(of_io)
+            }
+            (ClientAnswer::Ticket { ticket }, _) if !self.place.has_slots() => {
+                let attached = attach_to(&self.place, Some(ticket), what)?;
+                let (thread, size) = (attached.thread, attached.size);
+                let way = CallWay::Frames(FrameThread::new(attached.socket, size));
+                Ok(Attachment { thread, way })
             }
             (ClientAnswer::Failed { reason, .. }, _) => Err(ClientError::refused(
                 libc::EAGAIN,
@@ -179,8 +163,66 @@ impl ServerConnection {
 
 fn attachment(thread: i32, file: Option<OwnedFd>, size: usize) -> io::Result<Attachment> {
     let file = file.ok_or_else(|| wrong("no slot"))?;
-    let slot = ClientSlot::new(&file, size)?;
-    Ok(Attachment { thread, slot })
+    let way = CallWay::Slot(ClientSlot::new(&file, size)?);
+    Ok(Attachment { thread, way })
+}
+
+/// What a server says of a new connection.
+struct Attached {
+    socket: ServerSocket,
+    process: i32,
+    thread: i32,
+    file: Option<OwnedFd>,
+    /// Bytes of a slot's data.
+    size: usize,
+}
+
+/// Makes a connection: a new process, or the process or thread of a ticket.
+fn attach_to(
+    place: &ServerPlace,
+    ticket: Option<Ticket>,
+    what: &str,
+) -> Result<Attached, ClientError> {
+    let of_io = |error| ClientError::of_io(what, &error);
+    let socket = ServerSocket::connect(&place.url).map_err(of_io)?;
+    let request = Request::Client(ClientRequest {
+        version: VERSION,
+        name: own_name(),
+        ticket,
+        slots: place.has_slots(),
+    });
+    Frame::send(&mut &socket, &request).map_err(of_io)?;
+    let (answer, file) = receive(&socket).map_err(of_io)?;
+    let (process, thread, size) = match answer {
+        ClientAnswer::Attached {
+            version: VERSION,
+            process,
+            thread,
+            slot_size,
+        } => (process, thread, slot_size),
+        ClientAnswer::Attached { version, .. } => {
+            let reason = format!("{what}: it has version {version} of the protocol");
+            return Err(ClientError::refused(libc::EPROTO, reason));
+        }
+        ClientAnswer::Failed { reason, .. } => {
+            let reason = format!("{what}: {reason}");
+            return Err(ClientError::refused(libc::ECONNREFUSED, reason));
+        }
+        ClientAnswer::Thread { .. } | ClientAnswer::Ticket { .. } => {
+            return Err(of_io(wrong("an answer to nothing")))
+        }
+    };
+    let size = usize::try_from(size)
+        .ok()
+        .filter(|size| DATA_SIZES.contains(size));
+    let size = size.ok_or_else(|| of_io(wrong("a slot of a wrong size")))?;
+    Ok(Attached {
+        socket,
+        process,
+        thread,
+        file,
+        size,
+    })
 }
 
 /// Reads an answer, and the descriptor that comes with it.

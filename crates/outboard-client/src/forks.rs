@@ -8,10 +8,15 @@ use std::sync::Once;
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static SOCKETS: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 
-/// A descriptor to be closed in a child. Entries are never freed, one for each connection that
-/// there was: a child may look at them at any time.
+/// An entry that waits for its next descriptor.
+const FREE: i32 = -1;
+/// One that is about to get a descriptor.
+const TAKEN: i32 = -2;
+
+/// A descriptor to be closed in a child. Entries are never freed, but used again: a child may look
+/// at them at any time.
 struct Entry {
-    /// -1: it is closed.
+    /// Or one of the above.
     number: AtomicI32,
     inode: AtomicU64,
     next: Option<&'static Entry>,
@@ -37,7 +42,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
     for entry in entries() {
-        let number = entry.number.swap(-1, Ordering::Relaxed);
+        let number = entry.number.swap(FREE, Ordering::Acquire);
         // The program may have closed it, and opened something else.
         if number >= 0 && inode(number) == Some(entry.inode.load(Ordering::Relaxed)) {
             // SAFETY: it is the connection of the parent, which nobody uses in the child.
@@ -58,7 +63,18 @@ pub(crate) fn close_in_children(number: i32, inode: u64) {
         // SAFETY: the function calls only what is safe in a child. This library is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
-    push(number, inode);
+    let order = Ordering::Relaxed;
+    let is_free = |entry: &&Entry| {
+        let taken = entry.number.compare_exchange(FREE, TAKEN, order, order);
+        taken.is_ok()
+    };
+    match entries().find(is_free) {
+        Some(entry) => {
+            entry.inode.store(inode, order);
+            entry.number.store(number, Ordering::Release);
+        }
+        None => push(number, inode),
+    }
 }
 
 fn push(number: i32, inode: u64) {
@@ -85,7 +101,7 @@ pub(crate) fn forget(number: i32) {
         let order = Ordering::Relaxed;
         if entry
             .number
-            .compare_exchange(number, -1, order, order)
+            .compare_exchange(number, FREE, order, order)
             .is_ok()
         {
             return;

@@ -6,12 +6,14 @@ mod client;
 mod connection;
 mod error;
 mod forks;
+mod frame_calls;
 mod marshal;
 mod pointer;
 mod process;
 mod session;
 mod socket;
 mod threads;
+mod way;
 
 /// For fuzz targets.
 #[cfg(feature = "fuzzing")]

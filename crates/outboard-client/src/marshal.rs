@@ -17,6 +17,7 @@ mod several;
 mod split;
 
 use exchange::ProgramCall;
+pub(crate) use larger::counts_its_result;
 pub use memory::{CallEnd, Carrier, ProgramMemory};
 use outboard_protocol::argument::Argument;
 use outboard_protocol::choice;

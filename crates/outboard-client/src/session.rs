@@ -3,9 +3,10 @@
 
 use crate::error::ClientError;
 use outboard_protocol::client::Ticket;
+use outboard_protocol::url::{NetworkProof, ServerUrl};
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variable with the URL of the server.
@@ -14,43 +15,62 @@ pub const SERVER_VARIABLE: &str = "OUTBOARD_SERVER";
 /// space, and the URL.
 pub const SESSION_VARIABLE: &str = "OUTBOARD_SESSION";
 
-const UNIX: &[u8] = b"unix:";
-
 /// The place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerPlace {
-    /// The path of its socket. A change of the working directory does not matter.
-    pub(crate) path: PathBuf,
+    /// A change of the working directory does not matter to its paths.
+    pub(crate) url: ServerUrl,
+}
+
+/// Without a working directory a path stays relative.
+fn absolute(path: &mut PathBuf) {
+    if let Ok(found) = std::path::absolute(&*path) {
+        *path = found;
+    }
 }
 
 impl ServerPlace {
     pub(crate) fn parse(url: &OsStr) -> Result<Self, ClientError> {
-        let path = match url.as_bytes().strip_prefix(UNIX) {
-            Some(path) if !path.is_empty() => Path::new(OsStr::from_bytes(path)),
-            _ => {
-                let message = format!(
-                    "cannot connect to {}: a server's URL is unix:PATH",
-                    Path::new(url).display()
-                );
-                return Err(ClientError::new(libc::EINVAL, message));
-            }
-        };
-        // Without a working directory the path stays relative.
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path })
+        let mut parsed = ServerUrl::parse(url.to_owned()).map_err(|reason| {
+            let message = format!("cannot connect to {}: {reason}", Path::new(url).display());
+            ClientError::new(libc::EINVAL, message)
+        })?;
+        absolute(file_of(&mut parsed));
+        Ok(Self { url: parsed })
     }
 
     /// For messages.
     pub(crate) fn shown(&self) -> String {
-        format!("unix:{}", self.path.display())
+        self.url.to_string()
+    }
+
+    /// Whether threads share memory with the server.
+    pub(crate) fn has_slots(&self) -> bool {
+        matches!(self.url, ServerUrl::Unix(_))
     }
 
     /// The value of [`SESSION_VARIABLE`] for the next program.
     pub(crate) fn session(&self, ticket: Ticket) -> OsString {
-        let mut value = format!("{ticket} ").into_bytes();
-        value.extend(UNIX);
-        value.extend(self.path.as_os_str().as_bytes());
-        OsString::from_vec(value)
+        let begin = match &self.url {
+            ServerUrl::Unix(_) => "unix:".to_owned(),
+            ServerUrl::Network(network) => match network.proof {
+                NetworkProof::Token(_) => format!("{},token=", self.url),
+                NetworkProof::Certificates(_) => format!("{},certificates=", self.url),
+            },
+        };
+        let mut value = OsString::from(format!("{ticket} {begin}"));
+        value.push(file_of(&mut self.url.clone()));
+        value
+    }
+}
+
+/// The path in a URL: of the socket, or of the proof.
+fn file_of(url: &mut ServerUrl) -> &mut PathBuf {
+    match url {
+        ServerUrl::Unix(path) => path,
+        ServerUrl::Network(network) => match &mut network.proof {
+            NetworkProof::Token(path) | NetworkProof::Certificates(path) => path,
+        },
     }
 }
 
@@ -102,8 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn a_session_leads_over_the_network() {
+        let ticket: Ticket = TICKET.parse().unwrap();
+        for url in ["tcp:[::1]:5,token=/a b/c", "tls:host:7,certificates=/d"] {
+            let place = ServerPlace::parse(OsStr::new(url)).unwrap();
+            let session = place.session(ticket);
+            assert_eq!(session, OsString::from(format!("{TICKET} {url}")));
+            assert_eq!(parse_session(&session).unwrap(), (place, ticket));
+        }
+    }
+
+    #[test]
     fn other_texts_are_refused() {
-        for url in ["", "unix:", "/a", "tcp:1.2.3.4:5"] {
+        for url in ["", "unix:", "/a", "tcp:1.2.3.4:5", "tls:a:5,token=b"] {
             assert!(ServerPlace::parse(OsStr::new(url)).is_err(), "{url}");
         }
         for session in ["", "unix:/a", "00 unix:/a", &format!("{TICKET} /a"), TICKET] {
@@ -114,6 +145,11 @@ mod tests {
     #[test]
     fn a_relative_path_becomes_absolute() {
         let place = ServerPlace::parse(OsStr::new("unix:a")).unwrap();
-        assert_eq!(place.path, env::current_dir().unwrap().join("a"));
+        let own = env::current_dir().unwrap();
+        assert_eq!(place.url, ServerUrl::Unix(own.join("a")));
+        let place = ServerPlace::parse(OsStr::new("tls:h:1,certificates=a")).unwrap();
+        let session = place.session(TICKET.parse().unwrap());
+        let end = format!("certificates={}/a", own.display());
+        assert!(session.to_str().unwrap().ends_with(&end));
     }
 }

@@ -3,6 +3,7 @@
 //! among its own descriptors.
 
 use crate::forks;
+use outboard_protocol::url::ServerUrl;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -29,27 +30,52 @@ pub(crate) struct ServerSocket {
     inode: u64,
     /// In this process it is used: see [`forks::forks`].
     forks: u64,
+    /// Other descriptors that a child has to close: those of a thread that speaks TLS.
+    behind: Vec<i32>,
 }
 
 impl ServerSocket {
-    /// Connects to a socket of this host. Waits 10 s at most.
-    pub(crate) fn connect(path: &Path) -> io::Result<Self> {
+    /// Connects. Waits 10 s at most, for each address of a host.
+    pub(crate) fn connect(url: &ServerUrl) -> io::Result<Self> {
+        if let ServerUrl::Unix(path) = url {
+            return Self::connect_to_path(path);
+        }
+        let dialed = outboard_tls::dial(url)?;
+        let mut socket = Self::new(dialed.stream.into())?;
+        for number in dialed.behind {
+            // A thread that has ended already has closed them.
+            if let Some(inode) = forks::inode(number) {
+                forks::close_in_children(number, inode);
+                socket.behind.push(number);
+            }
+        }
+        Ok(socket)
+    }
+
+    fn connect_to_path(path: &Path) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC;
         let low = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let socket = Self::new(low)?;
+        connect(socket.descriptor()?, &SocketAddrUnix::new(path)?)?;
+        Ok(socket)
+    }
+
+    /// Takes a socket over.
+    fn new(low: OwnedFd) -> io::Result<Self> {
         let high = fcntl_dupfd_cloexec(&low, LEAST).or_else(|_| fcntl_dupfd_cloexec(&low, 3))?;
         drop(low);
+        // Linux restarts no call with a time limit: a signal is noticed.
         for direction in [Timeout::Recv, Timeout::Send] {
             set_socket_timeout(&high, direction, Some(PATIENCE))?;
         }
         let inode = forks::inode(high.as_raw_fd()).ok_or_else(io::Error::last_os_error)?;
         forks::close_in_children(high.as_raw_fd(), inode);
-        let socket = Self {
+        Ok(Self {
             descriptor: Some(high),
             inode,
             forks: forks::forks(),
-        };
-        connect(socket.descriptor()?, &SocketAddrUnix::new(path)?)?;
-        Ok(socket)
+            behind: Vec::new(),
+        })
     }
 
     /// The descriptor, unless the program has closed it or this is a child.
@@ -102,6 +128,7 @@ impl Drop for ServerSocket {
             return;
         };
         forks::forget(descriptor.as_raw_fd());
+        self.behind.iter().for_each(|&number| forks::forget(number));
         if !is_own {
             // The number is somebody else's by now.
             let _ = descriptor.into_raw_fd();

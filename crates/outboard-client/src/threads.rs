@@ -4,8 +4,9 @@
 use crate::connection::{Attachment, ServerConnection, ServerPeer};
 use crate::forks::forks;
 use crate::marshal::{CallEnd, Carrier};
+use crate::way::CallWay;
 use outboard_protocol::CallRequest;
-use outboard_slot::{layout, ClientSlot};
+use outboard_slot::layout;
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(crate) struct AttachedSlot {
     /// Of the connection, when the thread was attached.
     execs: u32,
     thread: i32,
-    slot: ClientSlot,
+    way: CallWay,
 }
 
 thread_local! {
@@ -35,7 +36,7 @@ impl AttachedSlot {
             execs: connection.execs(),
             connection,
             thread: attachment.thread,
-            slot: attachment.slot,
+            way: attachment.way,
         }
     }
 
@@ -47,6 +48,8 @@ impl AttachedSlot {
     pub(crate) fn outlive_others(&mut self) {
         self.connection.count_exec();
         self.execs = self.connection.execs();
+        // The only thread has the number of its process.
+        self.thread = self.connection.process;
     }
 
     /// Asks for an operation of the slot's layout that is no call.
@@ -63,11 +66,12 @@ impl AttachedSlot {
             connection: &self.connection,
             thread: self.thread,
         };
-        let result = self.slot.call(operation, request, &peer);
+        let result = self.way.call(operation, request, self.thread, &peer);
         if result.is_none() {
             self.connection.lose();
         }
-        result
+        // Over a network, the calls under way get an error of their own.
+        result.filter(|_| !self.connection.is_lost())
     }
 
     pub(crate) fn connection(&self) -> &Arc<ServerConnection> {
@@ -77,15 +81,15 @@ impl AttachedSlot {
 
 impl Carrier for AttachedSlot {
     fn size(&self) -> usize {
-        self.slot.size()
+        self.way.size()
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) {
-        self.slot.write(offset, bytes);
+        self.way.write(offset, bytes);
     }
 
     fn read(&self, offset: usize, bytes: &mut [u8]) {
-        self.slot.read(offset, bytes);
+        self.way.read(offset, bytes);
     }
 
     fn call(&mut self, request: &CallRequest) -> Option<i64> {
@@ -97,7 +101,7 @@ impl Drop for AttachedSlot {
     fn drop(&mut self) {
         // In a child, the slot is that of the parent's thread.
         if self.is_usable() {
-            self.slot.leave();
+            self.way.leave();
         }
     }
 }

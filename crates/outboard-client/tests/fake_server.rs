@@ -6,6 +6,7 @@ mod fake;
 use fake::{Call, FakeServer, COPY, SLOT};
 use outboard_client::{Client, ForkSide, Reconnect};
 use outboard_protocol::client::{ClientAnswer, VERSION};
+use outboard_protocol::frames::Frame;
 use outboard_slot::ServerSlot;
 use rustix::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -50,6 +51,28 @@ fn answer(call: &Call) -> i64 {
     }
 }
 
+/// A test of both kinds of servers.
+macro_rules! near_and_far {
+    ($($name:ident),* $(,)?) => {
+        mod near {
+            $(#[test] fn $name() { super::$name(&super::FakeServer::new(super::answer)); })*
+        }
+        mod far {
+            $(#[test] fn $name() { super::$name(&super::FakeServer::far(super::answer)); })*
+        }
+    };
+}
+
+near_and_far!(
+    each_thread_has_a_slot_and_leaves,
+    calls_larger_than_a_slot_are_whole,
+    a_signal_ends_a_call,
+    a_lost_server_ends_calls_and_the_next_one_connects_again,
+    a_child_is_the_copy_in_the_kernel,
+    a_fork_of_the_host_has_no_connection,
+    an_exit_has_a_status,
+);
+
 /// A call without pointers.
 fn call(client: &Client, number: u64) -> i64 {
     // SAFETY: no argument is a pointer.
@@ -60,9 +83,7 @@ fn errno(number: i32) -> i64 {
     -i64::from(number)
 }
 
-#[test]
-fn each_thread_has_a_slot_and_leaves() {
-    let server = FakeServer::new(answer);
+fn each_thread_has_a_slot_and_leaves(server: &FakeServer) {
     let client = server.client();
     let process = client.process().unwrap();
     thread::scope(|scope| {
@@ -85,9 +106,7 @@ fn each_thread_has_a_slot_and_leaves() {
     server.shared.wait(|seen| seen.ended == [process]);
 }
 
-#[test]
-fn calls_larger_than_a_slot_are_whole() {
-    let server = FakeServer::new(answer);
+fn calls_larger_than_a_slot_are_whole(server: &FakeServer) {
     let client = server.client();
     let mut bytes = vec![0_u8; 5 * SLOT + 7];
     let length = bytes.len() as u64;
@@ -111,10 +130,8 @@ fn handle(signal: i32, handler: extern "C" fn(i32)) {
     }
 }
 
-#[test]
-fn a_signal_ends_a_call() {
+fn a_signal_ends_a_call(server: &FakeServer) {
     handle(libc::SIGUSR1, nothing);
-    let server = FakeServer::new(answer);
     let client = server.client();
     thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -168,9 +185,7 @@ fn a_handler_cannot_call_inside_a_call() {
     assert_eq!(NESTED_RESULT.load(Ordering::SeqCst), errno(libc::EDEADLK));
 }
 
-#[test]
-fn a_lost_server_ends_calls_and_the_next_one_connects_again() {
-    let server = FakeServer::new(answer);
+fn a_lost_server_ends_calls_and_the_next_one_connects_again(server: &FakeServer) {
     let client = server.client();
     client.set_reconnect(Reconnect::For(Duration::from_secs(5)));
     let first = call(&client, GETPID);
@@ -226,9 +241,7 @@ fn status_of(host: i32) -> i32 {
     libc::WEXITSTATUS(status)
 }
 
-#[test]
-fn a_child_is_the_copy_in_the_kernel() {
-    let server = FakeServer::new(answer);
+fn a_child_is_the_copy_in_the_kernel(server: &FakeServer) {
     let client = server.client();
     let own = call(&client, GETPID);
     // SAFETY: the child uses the client alone, and ends.
@@ -241,9 +254,7 @@ fn a_child_is_the_copy_in_the_kernel() {
     server.shared.wait(|seen| seen.ended == [COPY]);
 }
 
-#[test]
-fn a_fork_of_the_host_has_no_connection() {
-    let server = FakeServer::new(answer);
+fn a_fork_of_the_host_has_no_connection(server: &FakeServer) {
     let client = server.client();
     let own = client.process().unwrap();
     assert_eq!(call(&client, GETPID), i64::from(own));
@@ -272,9 +283,7 @@ fn a_fork_of_the_host_has_no_connection() {
     assert_eq!(status_of(host), 0);
 }
 
-#[test]
-fn an_exit_has_a_status() {
-    let server = FakeServer::new(answer);
+fn an_exit_has_a_status(server: &FakeServer) {
     let client = server.client();
     assert!(call(&client, GETPID) > 0);
     assert_eq!(client.exit(7), Ok(()));
@@ -288,6 +297,8 @@ fn outcome(lie: impl FnOnce(&UnixStream) + Send + 'static) -> String {
     let (_directory, path, listener) = fake::listen();
     let server = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
+        // A connection that ends before the request has come is another error.
+        Frame::read(&mut &stream).unwrap();
         lie(&stream);
     });
     let error = Client::connect(format!("unix:{}", path.display())).unwrap_err();

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Serves a kernel without disks: serve_kernel SOCKET. A process that can connect to the socket is
-//! root inside: make it in a directory of your own.
+//! Serves a kernel without disks: serve_kernel URL..., as `outboard server` has them. Whoever can
+//! connect is root inside: make a Unix socket in a directory of your own. Prints the addresses of
+//! network sockets, one a line, and then "ready".
 
 use outboard::Kernel;
 use outboard_protocol::frames::{Frame, Request};
+use outboard_protocol::url::{NetworkUrl, ServerUrl};
 use outboard_server::{ClientLimits, ClientPeer, ClientServer, InsideUser};
+use outboard_tls::NetworkListener;
 use std::io;
+use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
@@ -27,21 +32,54 @@ fn serve(server: &ClientServer, socket: UnixStream) -> io::Result<()> {
     Ok(())
 }
 
+fn serve_in_background(server: &Arc<ClientServer>, socket: UnixStream) {
+    let server = Arc::clone(server);
+    thread::spawn(move || {
+        if let Err(error) = serve(&server, socket) {
+            eprintln!("a client: {error}");
+        }
+    });
+}
+
+fn listen_at_path(server: Arc<ClientServer>, path: &Path) -> io::Result<()> {
+    let listener = UnixListener::bind(path)?;
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            serve_in_background(&server, socket);
+        }
+    });
+    Ok(())
+}
+
+fn listen_to_network(server: Arc<ClientServer>, url: &NetworkUrl) -> io::Result<()> {
+    let listener = TcpListener::bind(&url.place)?;
+    println!("{}", listener.local_addr()?);
+    let listener = NetworkListener::new(listener, url)?;
+    thread::spawn(move || loop {
+        // One that is slow to prove itself holds up the others: good enough here.
+        match listener.accept() {
+            Ok(connection) if connection.is_proven() => {
+                serve_in_background(&server, connection.stream);
+            }
+            Ok(_) => eprintln!("a client does not know the token"),
+            Err(error) => eprintln!("a client: {error}"),
+        }
+    });
+    Ok(())
+}
+
 fn main() -> io::Result<()> {
-    let path = std::env::args_os()
-        .nth(1)
-        .ok_or(io::ErrorKind::InvalidInput)?;
     let kernel = Kernel::builder().boot()?;
     let server = Arc::new(ClientServer::start(&kernel, ClientLimits::default())?);
-    let listener = UnixListener::bind(path)?;
-    println!("ready");
-    for socket in listener.incoming() {
-        let (server, socket) = (Arc::clone(&server), socket?);
-        thread::spawn(move || {
-            if let Err(error) = serve(&server, socket) {
-                eprintln!("a client: {error}");
-            }
-        });
+    for url in std::env::args_os().skip(1) {
+        let server = Arc::clone(&server);
+        match ServerUrl::parse(url).map_err(io::Error::other)? {
+            ServerUrl::Unix(path) => listen_at_path(server, &path)?,
+            ServerUrl::Network(url) => listen_to_network(server, &url)?,
+        }
     }
-    Ok(())
+    println!("ready");
+    loop {
+        thread::park();
+    }
 }

@@ -22,9 +22,10 @@ extern "C" {
 #endif
 
 /*
- * Connects to the server at a URL: "unix:PATH". NULL: the process that has called
- * ob_client_execve(), if this program was started so; else the server at the URL in the
- * environment's OUTBOARD_SERVER. Then call this before other threads use the environment: the
+ * Connects to the server at a URL: "unix:PATH", "tcp:HOST:PORT,token=FILE" or
+ * "tls:HOST:PORT,certificates=DIR". NULL: the process that has called ob_client_execve(), if this
+ * program was started so; else the server at the URL in the environment's OUTBOARD_SERVER. Then
+ * call this before other threads use the environment: the
  * session of ob_client_execve(), OUTBOARD_SESSION, is removed from it. Blocks for 10 s at most in
  * each step. Returns 0, -EISCONN (there is a connection), -EINVAL (no URL, or no such kind),
  * -ECONNREFUSED (also: the server refuses this user, or has too many clients), -EPROTO (another

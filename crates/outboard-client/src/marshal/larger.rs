@@ -88,7 +88,7 @@ pub(super) fn normalized(number: u32, mut given: [u64; 6]) -> Option<[u64; 6]> {
 }
 
 /// Whether the result of a call is the number of items that the kernel has written.
-pub(super) fn counts_its_result(number: u32) -> bool {
+pub(crate) fn counts_its_result(number: u32) -> bool {
     matches!(
         number,
         // read, pread64, recvfrom, msgrcv, getdents, getcwd, readlink, getgroups, getxattr and its

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 //! A server without a kernel: it attaches clients, and a function answers their calls.
 
+mod far;
+
 use outboard_client::Client;
 use outboard_protocol::client::{ClientAnswer, ClientNote, Ticket, VERSION};
 use outboard_protocol::frames::{Frame, FrameKind, Request};
 use outboard_protocol::{check, CallRequest, Data};
-use outboard_slot::{layout, ServerSlot};
+use outboard_slot::{layout, ServerSlot, SlotRequest};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::{sendmsg, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::IoSlice;
@@ -67,6 +69,15 @@ pub struct Shared {
 }
 
 impl Shared {
+    fn new(answer: Answerer) -> Arc<Self> {
+        Arc::new(Self {
+            answer,
+            seen: Mutex::default(),
+            changed: Condvar::new(),
+            next: AtomicI32::new(100),
+        })
+    }
+
     /// Waits until the condition is true, for 10 s at most.
     pub fn wait(&self, condition: impl Fn(&Seen) -> bool) {
         let seen = self.seen.lock().unwrap();
@@ -91,18 +102,13 @@ impl Shared {
 /// A server; it ends with the test.
 pub struct FakeServer {
     pub shared: Arc<Shared>,
-    pub path: PathBuf,
+    pub url: String,
     _directory: TempDir,
 }
 
 impl FakeServer {
     pub fn new(answer: Answerer) -> Self {
-        let shared = Arc::new(Shared {
-            answer,
-            seen: Mutex::default(),
-            changed: Condvar::new(),
-            next: AtomicI32::new(100),
-        });
+        let shared = Shared::new(answer);
         let (directory, path, listener) = listen();
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -113,17 +119,25 @@ impl FakeServer {
         });
         Self {
             shared,
-            path,
+            url: format!("unix:{}", path.display()),
             _directory: directory,
         }
     }
 
-    pub fn url(&self) -> String {
-        format!("unix:{}", self.path.display())
+    /// One behind a network, with TLS.
+    pub fn far(answer: Answerer) -> Self {
+        let shared = Shared::new(answer);
+        let directory = TempDir::new().unwrap();
+        let url = far::listen(&shared, &directory.path().join("keys"));
+        Self {
+            shared,
+            url,
+            _directory: directory,
+        }
     }
 
     pub fn client(&self) -> Client {
-        Client::connect(self.url()).unwrap()
+        Client::connect(&self.url).unwrap()
     }
 
     /// Ends all connections, as the server's end would.
@@ -223,46 +237,58 @@ fn start_thread(
 fn take(shared: &Shared, slot: &ServerSlot, process: i32, thread: i32) {
     let mut taker = slot.taker();
     while let Some(request) = taker.take() {
-        let arguments = request.call.arguments;
-        let result = match request.operation {
-            layout::CALL => {
-                check(&request.call, slot).unwrap();
-                (shared.answer)(&Call {
-                    server: shared,
-                    slot,
-                    request: request.call,
-                    process,
-                    thread,
-                    number: slot.current(),
-                })
-            }
-            layout::FORK => {
-                let mut ticket = [0; layout::TICKET_BYTES];
-                ticket[..4].copy_from_slice(&COPY.to_ne_bytes());
-                slot.write(arguments[0] as usize, &ticket);
-                COPY.into()
-            }
-            layout::EXEC => {
-                let mut name = [0; layout::NAME_BYTES];
-                slot.read(arguments[0], &mut name);
-                let mut ticket = [0; layout::TICKET_BYTES];
-                ticket[..4].copy_from_slice(&process.to_ne_bytes());
-                slot.write(arguments[1] as usize, &ticket);
-                let name = String::from_utf8_lossy(&name)
-                    .trim_end_matches('\0')
-                    .to_owned();
-                shared.note(|seen| seen.names.push(name));
-                0
-            }
-            layout::EXIT => {
-                shared.note(|seen| seen.statuses.push(arguments[0]));
-                0
-            }
-            _ => {
-                shared.note(|seen| seen.left.push(thread));
-                return;
-            }
+        let number = slot.current();
+        let Some(result) = operate(shared, slot, &request, (process, thread, number)) else {
+            shared.note(|seen| seen.left.push(thread));
+            return;
         };
         taker.finish(result);
     }
+}
+
+/// `None`: the thread leaves.
+fn operate(
+    shared: &Shared,
+    slot: &ServerSlot,
+    request: &SlotRequest,
+    (process, thread, number): (i32, i32, u32),
+) -> Option<i64> {
+    let arguments = request.call.arguments;
+    let ticket_of = |process: i32| {
+        let mut ticket = [0; layout::TICKET_BYTES];
+        ticket[..4].copy_from_slice(&process.to_ne_bytes());
+        ticket
+    };
+    Some(match request.operation {
+        layout::CALL => {
+            check(&request.call, slot).unwrap();
+            (shared.answer)(&Call {
+                server: shared,
+                slot,
+                request: request.call,
+                process,
+                thread,
+                number,
+            })
+        }
+        layout::FORK => {
+            slot.write(arguments[0] as usize, &ticket_of(COPY));
+            COPY.into()
+        }
+        layout::EXEC => {
+            let mut name = [0; layout::NAME_BYTES];
+            slot.read(arguments[0], &mut name);
+            slot.write(arguments[1] as usize, &ticket_of(process));
+            let name = String::from_utf8_lossy(&name)
+                .trim_end_matches('\0')
+                .to_owned();
+            shared.note(|seen| seen.names.push(name));
+            0
+        }
+        layout::EXIT => {
+            shared.note(|seen| seen.statuses.push(arguments[0]));
+            0
+        }
+        _ => return None,
+    })
 }
