@@ -129,7 +129,25 @@ impl Relay {
     /// Both sides see that the thread has gone, even if a child of fork(2) has their descriptors.
     fn leave(&self) {
         let _ = self.plain.shutdown(Shutdown::Both);
+        let _ = self.part();
         let _ = self.network.shutdown(Shutdown::Both);
+    }
+
+    /// Waits for the end of the other side: TCP takes back what it has sent from a socket that is
+    /// closed while bytes wait in it.
+    fn part(&self) -> io::Result<()> {
+        self.network.shutdown(Shutdown::Write)?;
+        self.network.set_nonblocking(false)?;
+        let until = Instant::now() + PATIENCE;
+        let mut rest = [0; 4096];
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            // No time is an error.
+            self.network.set_read_timeout(Some(left))?;
+            if (&self.network).read(&mut rest)? == 0 {
+                return Ok(());
+            }
+        }
     }
 
     fn end(&mut self) {

@@ -58,6 +58,7 @@ mod opened_disk;
 pub mod options;
 pub mod overlay_file;
 #[doc(hidden)]
+mod parting;
 pub mod peer_rules;
 mod port_gates;
 #[doc(hidden)]

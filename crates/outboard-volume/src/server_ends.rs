@@ -11,11 +11,12 @@
 //! | server | keeper | the end of the parting socket | the keeper removes files of sockets |
 //! | keeper | server | the end of the parting socket | connections that wait are told |
 
+use crate::parting::send_last;
 use crate::peer_rules::PeerRules;
 use crate::server_listener::ServerListener;
 use outboard::receive_fd;
 use outboard_error::{Error, Result};
-use outboard_protocol::frames::{Frame, RunAnswer};
+use outboard_protocol::frames::RunAnswer;
 use outboard_protocol::url::ServerUrl;
 use outboard_worker::{Parent, WorkerProcess};
 use serde::{Deserialize, Serialize};
@@ -24,10 +25,6 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long somebody who waits for the end may take to read that it has come.
-const PARTING: Duration = Duration::from_secs(2);
 
 /// How many sockets follow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -117,17 +114,7 @@ impl WaitingForEnd {
         let waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         for socket in waiting.iter() {
             // It may have gone.
-            let _ = part_with(socket, answer);
+            let _ = send_last(socket, answer);
         }
     }
-}
-
-/// Sends the last answer, and waits until the other end has it: a thread may have to encrypt it,
-/// which ends with this process.
-fn part_with(mut socket: &UnixStream, answer: &RunAnswer) -> io::Result<()> {
-    socket.set_write_timeout(Some(PARTING))?;
-    Frame::send(&mut socket, answer)?;
-    socket.shutdown(Shutdown::Write)?;
-    socket.set_read_timeout(Some(PARTING))?;
-    socket.read(&mut [0]).map(drop)
 }

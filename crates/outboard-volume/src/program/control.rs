@@ -15,6 +15,7 @@ use super::connected_program::ProgramStart;
 use super::first_program::FirstProgram;
 use super::kernel_server::{check_user, shown_words, KernelServer};
 use super::start::ProgramRun;
+use crate::parting::send_last;
 use crate::server_listener::Accepted;
 use outboard::Fd;
 use outboard_protocol::frames::{Frame, ProgramRequest, Request, RunAnswer};
@@ -159,7 +160,7 @@ impl ControlServer {
         if let Accepted::Network(connection) = &accepted {
             if !connection.is_proven() {
                 let refused = failed("this is not the token of the server");
-                return Frame::send(&mut &connection.stream, &refused);
+                return send_last(&connection.stream, &refused);
             }
         }
         let socket = accepted.into_stream();
