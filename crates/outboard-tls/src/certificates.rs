@@ -15,8 +15,10 @@ use std::path::Path;
 
 /// Bytes of a serial number. They are random, and unique by that.
 const SERIAL_BYTES: usize = 16;
-/// Room for a key as PKCS #8.
-const KEY_ROOM: usize = 256;
+/// Before the 32 bytes of a key: version 0, Ed25519, and the lengths.
+const KEY_HEAD: [u8; 16] = [
+    0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20,
+];
 
 /// A key that was made here.
 struct OwnKey {
@@ -35,10 +37,10 @@ impl OwnKey {
         Ok(Self { key, public })
     }
 
-    fn pem(&self) -> io::Result<String> {
-        let mut room = [0; KEY_ROOM];
-        let bytes = self.key.to_pkcs8_der(&mut room).map_err(failed)?;
-        Ok(pem::encode(&pem::Pem::new("PRIVATE KEY", bytes)))
+    /// In version 1 of PKCS #8 (RFC 8410, section 7): OpenSSL 3.0 reads no other.
+    fn pem(&self) -> String {
+        let bytes = [&KEY_HEAD[..], &self.key.as_seed()].concat();
+        pem::encode(&pem::Pem::new("PRIVATE KEY", bytes))
     }
 }
 
@@ -129,7 +131,7 @@ pub fn make_certificates(directory: &Path) -> io::Result<()> {
         let key = OwnKey::new()?;
         let certificate = parameters.signed_by(&key, &issuer).map_err(failed)?;
         write(directory, &format!("{file}.pem"), &certificate.pem())?;
-        write(directory, &format!("{file}-key.pem"), &key.pem()?)?;
+        write(directory, &format!("{file}-key.pem"), &key.pem())?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fmt::Display;
 use std::io;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,8 +34,30 @@ fn wrong(file: &Path, error: impl Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
+/// An identity that takes connections.
+pub struct TlsServer(Arc<ServerConfig>);
+
+impl TlsServer {
+    /// Speaks TLS as a server over this connection. The result carries the plain bytes; it ends if
+    /// the client does not prove that it belongs to the authority. Does not block: a thread moves
+    /// the bytes, until one of the two ends.
+    pub fn accept(&self, socket: TcpStream) -> io::Result<UnixStream> {
+        let connection = ServerConnection::new(Arc::clone(&self.0)).map_err(of_tls)?;
+        relay(connection.into(), socket).map(|dialed| dialed.stream)
+    }
+}
+
 fn of_tls(error: impl Display) -> io::Error {
     io::Error::other(error.to_string())
+}
+
+/// Nobody but its owner may read a key.
+fn check_private(file: &Path) -> io::Result<()> {
+    let found = std::fs::metadata(file).map_err(|error| wrong(file, error))?;
+    if found.permissions().mode() & 0o077 != 0 {
+        return Err(wrong(file, "others may read the key: chmod 600 it"));
+    }
+    Ok(())
 }
 
 impl TlsIdentity {
@@ -57,6 +80,7 @@ impl TlsIdentity {
             added.map_err(|error| wrong(&authority_file, error))?;
         }
         let key_file = directory.join(format!("{name}-key.pem"));
+        check_private(&key_file)?;
         let key = PrivateKeyDer::from_pem_file(&key_file);
         Ok(Self {
             certificates: read(&directory.join(format!("{name}.pem")))?,
@@ -65,10 +89,8 @@ impl TlsIdentity {
         })
     }
 
-    /// Speaks TLS as a server over this connection. The result carries the plain bytes; it ends if
-    /// the client does not prove that it belongs to the authority. Does not block: a thread moves
-    /// the bytes, until one of the two ends.
-    pub fn accept(&self, socket: TcpStream) -> io::Result<UnixStream> {
+    /// What a server with this identity needs. An error if the key is not that of the certificate.
+    pub fn server(&self) -> io::Result<TlsServer> {
         let provider = Arc::new(rustls_graviola::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(
             Arc::clone(&self.authority),
@@ -82,11 +104,10 @@ impl TlsIdentity {
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.certificates.clone(), self.key.clone_key())
             .map_err(of_tls)?;
-        let connection = ServerConnection::new(Arc::new(config)).map_err(of_tls)?;
-        relay(connection.into(), socket).map(|dialed| dialed.stream)
+        Ok(TlsServer(Arc::new(config)))
     }
 
-    /// Speaks TLS as a client over this connection, as [`Self::accept`] does as a server.
+    /// Speaks TLS as a client over this connection, as [`TlsServer::accept`] does as a server.
     pub fn connect(&self, socket: TcpStream) -> io::Result<UnixStream> {
         self.dial(socket).map(|dialed| dialed.stream)
     }

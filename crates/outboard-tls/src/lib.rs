@@ -13,5 +13,5 @@ mod token;
 pub use certificates::make_certificates;
 pub use dial::{connect, dial};
 pub use dialed::Dialed;
-pub use identity::{TlsIdentity, SERVER_NAME};
+pub use identity::{TlsIdentity, TlsServer, SERVER_NAME};
 pub use listen::{NetworkConnection, NetworkListener};

@@ -2,7 +2,7 @@
 //! The server's end of connections over a network.
 
 use crate::dial::as_stream;
-use crate::identity::TlsIdentity;
+use crate::identity::{TlsIdentity, TlsServer};
 use crate::token::Token;
 use outboard_protocol::frames::{Frame, Request};
 use outboard_protocol::url::{NetworkProof, NetworkUrl};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 enum ListenerProof {
     Token(Arc<Token>),
-    Certificates(TlsIdentity),
+    Certificates(TlsServer),
 }
 
 /// A socket of TCP that listens.
@@ -42,7 +42,7 @@ impl NetworkListener {
         let proof = match &url.proof {
             NetworkProof::Token(file) => ListenerProof::Token(Arc::new(Token::read(file)?)),
             NetworkProof::Certificates(directory) => {
-                ListenerProof::Certificates(TlsIdentity::read(directory, "server")?)
+                ListenerProof::Certificates(TlsIdentity::read(directory, "server")?.server()?)
             }
         };
         Ok(Self {
@@ -60,7 +60,7 @@ impl NetworkListener {
                 socket.set_nodelay(true)?;
                 (as_stream(socket), Some(Arc::clone(token)))
             }
-            ListenerProof::Certificates(identity) => (identity.accept(socket)?, None),
+            ListenerProof::Certificates(server) => (server.accept(socket)?, None),
         };
         Ok(NetworkConnection {
             stream,

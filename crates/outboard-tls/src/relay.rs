@@ -106,20 +106,29 @@ impl Relay {
         let network = wanted(self.arrived.is_empty(), sends);
         let may_send = !sends && !self.tls.is_handshaking();
         let plain = wanted(may_send, !self.arrived.is_empty());
-        let mut both = [
+        // One that is not asked for anything would still tell of its end, again and again.
+        let sides = [
             PollFd::new(self.network.as_fd(), network),
             PollFd::new(self.plain.as_fd(), plain),
         ];
+        let mut asked: Vec<PollFd> = sides
+            .into_iter()
+            .filter(|side| !side.events().is_empty())
+            .collect();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         let limit = left.map_or(Ok(PollTimeout::NONE), PollTimeout::try_from);
-        match poll(&mut both, limit.unwrap_or(PollTimeout::MAX)) {
+        match poll(&mut asked, limit.unwrap_or(PollTimeout::MAX)) {
             Ok(0) => Err(ErrorKind::TimedOut.into()),
+            Ok(_) if left.is_some_and(|left| left.is_zero()) => Err(ErrorKind::TimedOut.into()),
             Ok(_) => {
-                let ready = |index: usize| both[index].any().unwrap_or(true);
-                Ok((
-                    ready(0) && network.contains(PollFlags::POLLIN),
-                    ready(1) && plain.contains(PollFlags::POLLIN),
-                ))
+                let can_read = |side: &dyn AsRawFd| {
+                    let mut ready = asked.iter().filter(|ready| ready.any().unwrap_or(true));
+                    ready.any(|ready| {
+                        ready.as_fd().as_raw_fd() == side.as_raw_fd()
+                            && ready.events().contains(PollFlags::POLLIN)
+                    })
+                };
+                Ok((can_read(&self.network), can_read(&self.plain)))
             }
             Err(nix::errno::Errno::EINTR) => Ok((false, false)),
             Err(error) => Err(error.into()),

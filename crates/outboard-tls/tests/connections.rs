@@ -29,7 +29,7 @@ fn pair(client: &TempDir, server: &TempDir) -> (UnixStream, UnixStream) {
     let (near, far) = sockets();
     let client = TlsIdentity::read(client.path(), "client").unwrap();
     let server = TlsIdentity::read(server.path(), "server").unwrap();
-    (client.connect(near).unwrap(), server.accept(far).unwrap())
+    (client.connect(near).unwrap(), server.server().unwrap().accept(far).unwrap())
 }
 
 /// Whether a byte comes through.
@@ -82,7 +82,7 @@ fn strangers_are_refused() {
     let wrong = TlsIdentity::read(ours.path(), "server").unwrap();
     let client = wrong.connect(near).unwrap();
     let server = TlsIdentity::read(ours.path(), "server").unwrap();
-    assert!(!carries(&client, &server.accept(far).unwrap()));
+    assert!(!carries(&client, &server.server().unwrap().accept(far).unwrap()));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn garbage_ends_a_connection() {
     let keys = certificates();
     let (mut near, far) = sockets();
     let server = TlsIdentity::read(keys.path(), "server").unwrap();
-    let mut plain = server.accept(far).unwrap();
+    let mut plain = server.server().unwrap().accept(far).unwrap();
     near.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert_eq!(plain.read(&mut [0]).unwrap(), 0);
 }
@@ -108,6 +108,29 @@ fn keys_are_private_and_nothing_is_replaced() {
         fs::read(keys.path().join("server-key.pem")).unwrap(),
         before
     );
+}
+
+#[test]
+fn a_client_that_says_nothing_is_given_up() {
+    let keys = certificates();
+    let (near, far) = sockets();
+    let server = TlsIdentity::read(keys.path(), "server").unwrap();
+    // The plain end has gone before: that is no work for the thread.
+    drop(server.server().unwrap().accept(far).unwrap());
+    near.set_read_timeout(Some(std::time::Duration::from_secs(60)))
+        .unwrap();
+    assert_eq!((&near).read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_key_of_another_certificate_is_refused() {
+    let (ours, theirs) = (certificates(), certificates());
+    let server = |name: &str| ours.path().join(name);
+    fs::copy(theirs.path().join("server-key.pem"), server("server-key.pem")).unwrap();
+    let mixed = TlsIdentity::read(ours.path(), "server").unwrap();
+    assert!(mixed.server().is_err());
+    fs::set_permissions(server("server-key.pem"), fs::Permissions::from_mode(0o640)).unwrap();
+    assert!(TlsIdentity::read(ours.path(), "server").is_err());
 }
 
 #[test]

@@ -13,8 +13,8 @@ use outboard_protocol::frames::{Frame, FrameKind, Note, RunAnswer, TerminalReque
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::process::ExitStatus;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 /// A program to start.
@@ -32,7 +32,8 @@ struct ConnectedProgram {
     number: i32,
     input: InputEnd,
     terminal: Option<Arc<Terminal>>,
-    has_ended: Arc<AtomicBool>,
+    /// How it has ended.
+    end: Arc<OnceLock<ExitStatus>>,
 }
 
 impl ProgramStart<'_> {
@@ -56,7 +57,14 @@ impl ProgramStart<'_> {
         while let Some(frame) = Frame::read(&mut &*socket).ok().flatten() {
             match (frame.kind, frame.message()) {
                 (FrameKind::Input, _) => program.input.pass(frame.bytes),
-                (_, Ok(Note::Signal(signal))) => program.signal(system, signal),
+                (_, Ok(Note::Signal(signal))) => {
+                    if let Some(status) = program.end.get() {
+                        // Others hold its outputs, and the command does not want to wait for them.
+                        let _ = connection.send(&RunAnswer::Ended(status.into_raw()));
+                        break;
+                    }
+                    program.signal(system, signal);
+                }
                 (_, Ok(Note::Size(rows, columns))) => program.set_size((rows, columns)),
                 (_, Err(_)) => break,
             }
@@ -92,12 +100,12 @@ impl ProgramStart<'_> {
             number,
             input,
             terminal: streams.terminal(),
-            has_ended: Arc::default(),
+            end: Arc::default(),
         };
-        let (connection, has_ended) = (connection.clone(), Arc::clone(&program.has_ended));
+        let (connection, known) = (connection.clone(), Arc::clone(&program.end));
         let wait = move || {
             let status = end.recv().unwrap_or_default();
-            has_ended.store(true, Ordering::Relaxed);
+            let _ = known.set(status);
             drop(guard);
             let _ = streams.finish();
             let _ = connection.send(&RunAnswer::Ended(status.into_raw()));
@@ -111,7 +119,7 @@ impl ProgramStart<'_> {
 impl ConnectedProgram {
     /// Sends a signal to the program and its group, unless it has ended.
     fn signal(&self, system: &System, signal: i32) {
-        if !self.has_ended.load(Ordering::Relaxed) {
+        if self.end.get().is_none() {
             let _ = system.send_signal(-self.number, signal);
         }
     }

@@ -22,6 +22,7 @@ use crate::server_ends::{ServerEnds, ServerReady};
 use crate::session::Session;
 use outboard::{Mount, MountPlace};
 use outboard_error::{Error, Result};
+use outboard_sandbox::interrupt::Interrupt;
 use outboard_server::{ClientLimits, ClientServer};
 use std::io;
 use std::path::PathBuf;
@@ -65,9 +66,10 @@ impl Session {
         };
         let places = self.show_volumes(&ready.run, &request.volumes, &volumes)?;
         let problems = ProgramEnds::new(self.log().0);
+        let interrupt = self.catch_interrupts();
         let server = Server::start(&ready.run, ends)?;
         new_overlay.iter().for_each(NewOverlay::keep);
-        server.attend(problems, gates);
+        server.attend(problems, gates, &interrupt);
         server.end();
         drop(places);
         ready.run.close();
@@ -142,8 +144,13 @@ impl Server {
     }
 
     /// Waits until somebody asks for the end.
-    fn attend(&self, mut problems: ProgramEnds, mut gates: Option<PortGates>) {
-        loop {
+    fn attend(
+        &self,
+        mut problems: ProgramEnds,
+        mut gates: Option<PortGates>,
+        interrupt: &Interrupt,
+    ) {
+        while !interrupt.asked() {
             problems.report();
             if let Some(gates) = &mut gates {
                 gates.poll(&self.control.run.kernel);

@@ -27,7 +27,7 @@ use allow_option::{parse_allow, AllowedUser};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use keeper::KeptServer;
-use outboard::{signals, ListeningSocket};
+use outboard::ListeningSocket;
 use outboard_error::{Error, Result};
 use outboard_protocol::frames::RunAnswer;
 use outboard_sandbox::HostAccess;
@@ -178,8 +178,6 @@ impl ServerArgs {
 
 /// Serves, in the process of the server.
 pub fn run(options: &ServerArgs, session: &mut Session) -> Result<()> {
-    // The keeper decides what a signal means.
-    signals::ignore().map_err(|error| Error::failed("cannot ignore signals", &error))?;
     let source = options.root.source(options.image());
     let of_image = source.as_ref().map(|source| defaults(source, session));
     let request = ServerRequest {
