@@ -63,6 +63,19 @@ def test_signals_reach_programs(server):
     assert running.stdout.readline() == b"asked\n" and running.wait(60) == 9
 
 
+def test_a_signal_ends_the_wait_for_others(server):
+    """A program has ended, and somebody else holds its output."""
+    script = "sleep 1002 & echo $!; exit 5"
+    running = subprocess.Popen(server.command("sh", "-c", script), stdout=subprocess.PIPE)
+    other = running.stdout.readline().decode().strip()
+    wait_until(lambda: not any(row["host_process"] == running.pid for row in server.processes()),
+               "the end of the program")
+    assert running.poll() is None
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(60) == 5
+    assert server.run("sh", "-c", f"kill {other}").code == 0
+
+
 def test_programs_share_the_kernel(server):
     """Files in memory, mounts and processes of one are the next one's, too."""
     made = server.run("sh", "-c", "mkdir /mnt; mount -t tmpfs none /mnt; echo kept > /mnt/file; "
@@ -170,7 +183,7 @@ def test_a_killed_server_ends_all_commands(root):
         assert server.run("sh", "-c", "exit 4").code == 4
 
 
-@pytest.mark.parametrize("end", ("halt", "signal", "keeper"))
+@pytest.mark.parametrize("end", ("halt", "signal", "shown", "keeper"))
 def test_changes_are_whole_at_the_end(image, tmp_path, end):
     copy = str(tmp_path / "copy.img")
     host.run("cp", "--sparse=always", image, copy)
@@ -181,7 +194,8 @@ def test_changes_are_whole_at_the_end(image, tmp_path, end):
         if end == "halt":
             assert server.halt().code == 0 and not os.path.exists(server.path)
         else:
-            os.kill(keeper, signal.SIGTERM if end == "signal" else signal.SIGKILL)
+            os.kill(pid if end == "shown" else keeper,
+                    signal.SIGKILL if end == "keeper" else signal.SIGTERM)
             wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the end of the server")
         assert busy.wait(60) in (125, 137)
     host.run("e2fsck", "-fn", copy)
