@@ -69,7 +69,7 @@ def test_a_group_that_wants_more_memory(image):
 def test_a_group_that_ends_as_one(image):
     done = script(image, """
         set_up memory.max 16M; set_up memory.oom.group 1
-        inside sleep 1000 & other=$!
+        inside sleep 1000 & other=$!; wait_for populated 1
         inside dd if=/dev/zero of=/dev/null bs=90M count=1; echo status $?
         wait $other; echo status $?
     """)
