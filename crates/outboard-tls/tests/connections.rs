@@ -29,7 +29,10 @@ fn pair(client: &TempDir, server: &TempDir) -> (UnixStream, UnixStream) {
     let (near, far) = sockets();
     let client = TlsIdentity::read(client.path(), "client").unwrap();
     let server = TlsIdentity::read(server.path(), "server").unwrap();
-    (client.connect(near).unwrap(), server.server().unwrap().accept(far).unwrap())
+    (
+        client.connect(near).unwrap(),
+        server.server().unwrap().accept(far).unwrap(),
+    )
 }
 
 /// Whether a byte comes through.
@@ -82,7 +85,10 @@ fn strangers_are_refused() {
     let wrong = TlsIdentity::read(ours.path(), "server").unwrap();
     let client = wrong.connect(near).unwrap();
     let server = TlsIdentity::read(ours.path(), "server").unwrap();
-    assert!(!carries(&client, &server.server().unwrap().accept(far).unwrap()));
+    assert!(!carries(
+        &client,
+        &server.server().unwrap().accept(far).unwrap()
+    ));
 }
 
 #[test]
@@ -126,7 +132,11 @@ fn a_client_that_says_nothing_is_given_up() {
 fn a_key_of_another_certificate_is_refused() {
     let (ours, theirs) = (certificates(), certificates());
     let server = |name: &str| ours.path().join(name);
-    fs::copy(theirs.path().join("server-key.pem"), server("server-key.pem")).unwrap();
+    fs::copy(
+        theirs.path().join("server-key.pem"),
+        server("server-key.pem"),
+    )
+    .unwrap();
     let mixed = TlsIdentity::read(ours.path(), "server").unwrap();
     assert!(mixed.server().is_err());
     fs::set_permissions(server("server-key.pem"), fs::Permissions::from_mode(0o640)).unwrap();
