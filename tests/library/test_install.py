@@ -81,7 +81,7 @@ def test_programs_of_users(work):
                  *flags(root, *words, package="outboard-volume"))
         variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
         assert host.run(program, image, "/dev/null", "/file", **variables).stdout == "text", words
-    # That of remote clients, which needs no other library.
+    # The library of remote clients, which needs no other library.
     source = f"{REPOSITORY}/docs/examples/remote_file.c"
     for words in ((), ("--static",)):
         options = [word.removeprefix("-") for word in words]

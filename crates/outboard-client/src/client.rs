@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What happens after a connection was lost, and with it all descriptors in the kernel. The calls
+/// The answer to a lost connection, and with it all descriptors in the kernel. The calls
 /// under way fail with `ENOTCONN` in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reconnect {
@@ -94,14 +94,14 @@ impl Client {
         Self { shared }
     }
 
-    /// What happens after a lost connection; [`Reconnect::Never`] at first.
+    /// The answer to a lost connection; [`Reconnect::Never`] at first.
     pub fn set_reconnect(&self, reconnect: Reconnect) {
         if let Ok(mut state) = self.state() {
             state.reconnect = reconnect;
         }
     }
 
-    /// What was set by [`Client::set_reconnect`].
+    /// The policy that [`Client::set_reconnect`] has set.
     pub fn reconnect(&self) -> Reconnect {
         self.state()
             .map_or(Reconnect::Never, |state| state.reconnect)

@@ -167,7 +167,7 @@ fn attachment(thread: i32, file: Option<OwnedFd>, size: usize) -> io::Result<Att
     Ok(Attachment { thread, way })
 }
 
-/// What a server says of a new connection.
+/// The answer of a server to a new connection.
 struct Attached {
     socket: ServerSocket,
     process: i32,

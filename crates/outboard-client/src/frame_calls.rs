@@ -162,7 +162,7 @@ struct Luggage {
 }
 
 impl Luggage {
-    /// That of a system call. A call that the server will refuse has none.
+    /// The part of a system call. A call that the server will refuse has none.
     fn of_call(request: &CallRequest, data: &PrivateData) -> Self {
         let mut luggage = Self::default();
         let Some((checked, arguments)) = check(request, data).ok().zip(arguments(request)) else {
@@ -195,7 +195,7 @@ impl Luggage {
         }
     }
 
-    /// That of a fork or an exec: the name, and the ticket.
+    /// The part of a fork or an exec: the name, and the ticket.
     fn of_operation(operation: u32, arguments: &[u64; 6], data: &PrivateData) -> Self {
         let mut luggage = Self::default();
         let [first, second, ..] = *arguments;

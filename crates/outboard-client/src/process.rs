@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Where the name and the ticket lie in the data.
+/// The places of the name and the ticket in the data.
 const NAME: usize = 64;
 const TICKET: usize = 128;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Where the server is: its URL, and what a new program finds in its environment.
+//! The address of the server, and the environment of a new program.
 
 use crate::error::ClientError;
 use outboard_protocol::client::Ticket;

@@ -292,7 +292,7 @@ fn an_exit_has_a_status(server: &FakeServer) {
     assert_eq!(call(&client, GETPID), errno(libc::ENOTCONN));
 }
 
-/// What a server says at first, and what the client makes of it.
+/// The first answer of a server, and the client's result.
 fn outcome(lie: impl FnOnce(&UnixStream) + Send + 'static) -> String {
     let (_directory, path, listener) = fake::listen();
     let server = thread::spawn(move || {

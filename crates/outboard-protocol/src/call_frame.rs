@@ -33,7 +33,7 @@ pub const PART_MOST: usize = 512 << 10;
 /// Bytes that go along with a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallPart {
-    /// Where they begin, in the data.
+    /// Their first offset in the data.
     pub offset: u32,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct CallPart {
 /// Bytes that shall come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedPart {
-    /// Where they begin, in the data.
+    /// Their first offset in the data.
     pub offset: u32,
     /// How many they are.
     pub length: u32,
@@ -55,13 +55,13 @@ pub struct WantedPart {
 pub struct CallFrame {
     /// The number of the request, as in a slot.
     pub request: u32,
-    /// What is asked for.
+    /// The operation.
     pub operation: u32,
     /// The call.
     pub call: CallRequest,
-    /// What goes along.
+    /// The parts that go along.
     pub parts: Vec<CallPart>,
-    /// What comes back.
+    /// The parts that come back.
     pub wanted: Vec<WantedPart>,
 }
 

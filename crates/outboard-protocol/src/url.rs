@@ -77,7 +77,7 @@ fn path(bytes: &[u8]) -> PathBuf {
 }
 
 impl NetworkUrl {
-    /// What follows the scheme. `wanted`: the name of the file with the proof.
+    /// Reads the text after the scheme. `wanted`: the name of the file with the proof.
     fn parse(
         text: &[u8],
         wanted: &str,

@@ -39,7 +39,7 @@ pub(crate) struct AttachedClient {
     is_process: bool,
     /// Calls come in slots.
     has_slots: bool,
-    /// Where calls in frames go.
+    /// The slot of calls in frames.
     frames: OnceLock<Arc<TaskSlot>>,
 }
 

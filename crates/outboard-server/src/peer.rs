@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who is at the other end, and who that is inside.
+//! The other end of a connection, and its user inside.
 
 /// A user of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,6 @@ pub struct ClientPeer {
     pub process: i32,
     /// The number of its user there. Tickets are good for the user who has got them.
     pub user: u32,
-    /// Who it is inside.
+    /// Its user inside.
     pub inside: InsideUser,
 }

@@ -30,7 +30,7 @@ const LONGEST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The thread that has asked for an exec waits for the slot of the new program.
 pub(crate) struct NextProgram {
-    /// Where it waits.
+    /// The channel at which it waits.
     pub(crate) slots: Sender<Arc<TaskSlot>>,
     /// The slot that it still has.
     pub(crate) old: Arc<TaskSlot>,
@@ -73,7 +73,7 @@ pub(crate) struct ClientProcess {
     state: Mutex<State>,
 }
 
-/// What a table of clients shows.
+/// The columns of a table of clients.
 pub(crate) struct ProcessStatus {
     pub(crate) name: String,
     pub(crate) host_process: i32,

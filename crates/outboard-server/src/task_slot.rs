@@ -22,7 +22,7 @@ pub(crate) struct TaskSlot {
     number: AtomicI32,
 }
 
-/// Who takes the requests of a slot.
+/// The taker of a slot's requests.
 pub(crate) enum Taker<'a> {
     Shared(SlotTaker<'a>),
     Frames(FrameTaker<'a>),

@@ -21,7 +21,7 @@ use std::sync::mpsc::{channel, sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
 use std::thread;
 
-/// What a further thread shares with the others of its process.
+/// All that a further thread shares with the others of its process.
 const THREAD_FLAGS: i32 = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES

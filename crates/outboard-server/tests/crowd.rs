@@ -20,10 +20,10 @@ use support::{eventually, server, Client, PLACE};
 
 /// One test at a time counts.
 static COUNTED: Mutex<()> = Mutex::new(());
-/// Where sysinfo(2) has the number of tasks.
+/// The place of the number of tasks in the answer of sysinfo(2).
 const TASKS: u64 = 80;
 
-/// What must be as before.
+/// The counts that must be as before.
 #[derive(Debug)]
 struct Counts {
     /// Tasks of the kernel.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Where things lie in a slot. All numbers are in the processor's order.
+//! The places of all things in a slot. All numbers are in the processor's order.
 //!
 //! One side writes each of them. Those that the two write often lie on cache lines of their own.
 
@@ -15,7 +15,7 @@ pub const SERVER_PROCESSOR: usize = 136;
 pub const CLIENT_SLEEPS: usize = 192;
 /// The processor on which the client ran last. The client's.
 pub const CLIENT_PROCESSOR: usize = 200;
-/// What is asked for: one of the operations below. The client's.
+/// The operation: one of those below. The client's.
 pub const OPERATION: usize = 256;
 /// The number of the system call. The client's.
 pub const NUMBER: usize = 264;

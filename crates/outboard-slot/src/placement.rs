@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Where a server's thread runs, and how it waits.
+//! The place of a server's thread, and its way to wait.
 //!
 //! Both sides are fastest on two processors while requests come one after the other: then neither
 //! sleeps. With pauses in between they are fastest on one: to wake a processor that rests takes
@@ -19,7 +19,7 @@ const TOGETHER: u32 = 64;
 
 /// The place of a server's thread.
 pub(crate) struct Placement {
-    /// Where it may run.
+    /// The processors on which it may run.
     allowed: Processors,
     /// Requests in turn that came at once, while both were on one processor.
     together: u32,

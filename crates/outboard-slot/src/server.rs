@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// A request, copied out of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotRequest {
-    /// What is asked for: see [`crate::layout`].
+    /// The operation: see [`crate::layout`].
     pub operation: u32,
     /// The system call, or the arguments of another operation.
     pub call: CallRequest,

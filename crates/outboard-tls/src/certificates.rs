@@ -68,7 +68,7 @@ fn random<const LENGTH: usize>() -> io::Result<[u8; LENGTH]> {
     Ok(bytes)
 }
 
-/// What all certificates have. `names`: for which it is good.
+/// The parameters of all certificates. `names`: those for which one is good.
 fn parameters(common: &str, names: &[&str]) -> io::Result<CertificateParams> {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut parameters = CertificateParams::new(names).map_err(failed)?;

@@ -89,7 +89,7 @@ impl TlsIdentity {
         })
     }
 
-    /// What a server with this identity needs. An error if the key is not that of the certificate.
+    /// Prepares a server with this identity. An error if the key is not that of the certificate.
     pub fn server(&self) -> io::Result<TlsServer> {
         let provider = Arc::new(rustls_graviola::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the process of a server gets from its keeper, the process that has made its sockets.
+//! All that the process of a server gets from its keeper, the process that has made its sockets.
 //!
 //! The *parting socket* is one end of a pair.
 //!
@@ -42,7 +42,7 @@ pub struct ServerReady;
 /// The server, seen from its keeper.
 pub type KernelServerProcess = WorkerProcess<GivenSockets, ServerReady>;
 
-/// What a server has of the host.
+/// All that a server has of the host.
 pub struct ServerEnds {
     pub(crate) keeper: Parent<GivenSockets, ServerReady>,
     pub(crate) listeners: Vec<ServerListener>,

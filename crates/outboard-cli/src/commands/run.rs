@@ -86,7 +86,7 @@ pub struct PreparedRun {
     pub new_overlay: Option<NewOverlay>,
     /// In the place of ports.
     pub sockets: Vec<PassedSocket>,
-    /// What a server has of its keeper.
+    /// All that a server has of its keeper.
     pub server: Option<ServerEnds>,
 }
 

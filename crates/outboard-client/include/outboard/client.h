@@ -43,7 +43,7 @@ const char *ob_client_error(void);
 void ob_client_disconnect(void);
 
 /*
- * What happens after a lost connection, and with it all descriptors in the kernel. Calls under way
+ * The answer to a lost connection, and with it all descriptors in the kernel. Calls under way
  * fail with ENOTCONN in any case. At first it is OB_CLIENT_NEVER; children of ob_client_fork() have
  * their parent's.
  */

@@ -65,7 +65,7 @@ impl Extent {
     }
 }
 
-/// What has to be copied when the request is done.
+/// Copies to make when the request is done.
 #[derive(Clone, Copy, Debug)]
 enum Return {
     /// All bytes.
@@ -106,7 +106,7 @@ struct Exchange<'a, M, C> {
     carrier: &'a mut C,
     call: ProgramCall<'a>,
     extent: Extent,
-    /// What the server gets.
+    /// The request to the server.
     sent: [u64; 6],
     /// The first free byte of the data.
     free: u64,
@@ -548,7 +548,7 @@ impl<M: ProgramMemory, C: Carrier> Exchange<'_, M, C> {
         }
     }
 
-    /// What the server returns is believed only as far as it fits what was sent.
+    /// An answer of the server counts only as far as it fits the request.
     fn give_header(&mut self, header: &MessageHeader, offset: u64, sent: Message) {
         let mut bytes = [0; MESSAGE_BYTES as usize];
         self.carrier.read(offset as usize, &mut bytes);

@@ -14,16 +14,16 @@ const NAME_LENGTH: u64 = 8;
 const CONTROL_LENGTH: u64 = 40;
 const FLAGS: u64 = 48;
 
-/// What it says.
+/// The header's fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageHeader {
     /// Its address in the program.
     address: u64,
-    /// Where the address of a socket is.
+    /// The place of a socket's address.
     pub(super) name: ProgramBuffer,
     /// The bytes of the message.
     pub(super) contents: ProgramBuffer,
-    /// Where the control data are.
+    /// The place of the control data.
     pub(super) control: ProgramBuffer,
 }
 

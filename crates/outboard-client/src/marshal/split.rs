@@ -75,7 +75,7 @@ fn mover(number: u32) -> Option<Mover> {
     })
 }
 
-/// What a descriptor is, as far as it matters for pieces.
+/// The kind of a descriptor, as far as it matters for pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A regular file or a block device: it has its bytes at once.

@@ -277,7 +277,7 @@ fn check_sample(row: &'static SystemCall, arguments: &[Argument], chosen: [u64; 
     }
 }
 
-/// Where the bytes of a message's part, or of a list, are in the program.
+/// The place of the bytes of a message's part, or of a list, are in the program.
 fn places(argument: Argument, place: u64, part: usize) -> Vec<(u64, u64)> {
     match (argument, part) {
         (Argument::Pieces { .. }, _) => (0..8).map(|i| (place + 512 + 16 * i, 10)).collect(),

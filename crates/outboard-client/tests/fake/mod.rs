@@ -46,7 +46,7 @@ impl Call<'_> {
     }
 }
 
-/// What tests look at.
+/// The part that tests look at.
 #[derive(Default)]
 pub struct Seen {
     /// Threads that have left.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// The user of the host whom clients have.
 pub const USER: u32 = 1234;
-/// Where the tests put things into a slot.
+/// The place in a slot that the tests use.
 pub const PLACE: u64 = 64;
 
 /// The server of all tests of a file.

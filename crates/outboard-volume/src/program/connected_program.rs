@@ -38,7 +38,7 @@ struct ConnectedProgram {
 
 impl ProgramStart<'_> {
     /// Runs the program until the connection ends. `began` gets the numbers of its process and of
-    /// its user. What it returns is dropped when the program has ended.
+    /// its user. Its result is dropped when the program has ended.
     pub(super) fn serve<T: Send + 'static>(
         &self,
         socket: &UnixStream,

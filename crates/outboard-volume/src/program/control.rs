@@ -40,13 +40,13 @@ const NO_USER: u32 = u32::MAX;
 /// After an error.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections find.
+/// The service behind connections.
 pub(super) enum Service {
     Run(FirstProgram),
     Kernel(KernelServer),
 }
 
-/// What the process and its connections share.
+/// All that the process and its connections share.
 pub(super) struct ControlServer {
     pub(super) run: Arc<ProgramRun>,
     pub(super) children: Arc<Children>,
@@ -83,7 +83,7 @@ impl Service {
     fn most(&self, peer: &ClientPeer) -> usize {
         match self {
             Self::Run(_) => MOST_OF_RUN,
-            // Whoever comes over a network did not prove anything yet.
+            // A client of a network did not prove anything yet.
             Self::Kernel(_) if peer.inside == InsideUser::ROOT && peer.user != NO_USER => {
                 MOST_OF_SERVER
             }

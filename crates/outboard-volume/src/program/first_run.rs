@@ -163,7 +163,7 @@ fn to_its_end(
     )?;
     let status = idle.map_or(status, |idle| idle.shown(status));
     served.iter().for_each(|served| served.first_ended(status));
-    // What the program has left behind has its streams and the volume open.
+    // Processes that the program has left behind have its streams and the volume open.
     children.end_all();
     let finished = streams.finish();
     drop(raw);

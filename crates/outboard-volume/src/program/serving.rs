@@ -43,7 +43,7 @@ pub struct VolumePlace {
 pub struct ServerRequest {
     /// The root of programs; `None`: there are none.
     pub source: Option<RootSource>,
-    /// What all programs have, unless their connections say otherwise.
+    /// Settings of all programs, unless their connections say otherwise.
     pub command: ProgramCommand,
     /// Changes stay, also in further volumes.
     pub write: bool,

@@ -189,7 +189,7 @@ pub fn run(options: &ServerArgs, session: &mut Session) -> Result<()> {
     session.serve(request)
 }
 
-/// What all programs have.
+/// The settings of all programs.
 fn command(options: &ServerArgs, of_image: RunDefaults) -> ProgramCommand {
     ProgramCommand {
         program: OsString::new(),
