@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Serves a kernel without disks: serve_kernel URL..., as `outboard server` has them. All who
-//! can connect are root inside: make a Unix socket in a directory of your own. Prints the addresses of
+//! Serves a kernel without disks: serve_kernel URL..., as `outboard server` has them. All who can
+//! connect are root inside: make a Unix socket in a directory of your own. Prints the addresses of
 //! network sockets, one a line, and then "ready".
 
 use outboard::Kernel;
