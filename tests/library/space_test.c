@@ -330,12 +330,73 @@ static void test_protect(void)
 	registers.bx = DATA;
 	CHECK_EQUAL(enter(space), OB_SPACE_SYSCALL);
 	CHECK_EQUAL(*count, 2);
+	/* Neighbours, mapped one by one from the last to the first, are one run. */
+	for (uint64_t i = 2000; i--;)
+		map(space, (1ull << 33) + i * PAGE, DATA_PAGE, WRITE);
+	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), 0);
 	/* More runs than the platform knows. */
 	for (uint64_t i = 0; i < 2000; i++)
 		map(space, (1ull << 32) + i * 2 * PAGE, DATA_PAGE, WRITE);
 	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), -ENOSYS);
 	ob_host_space_unmap(mock_host, space, 0, SPACE_END);
 	CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), 0);
+}
+
+#define RANDOM_PAGES 48
+
+static uint64_t random_number(void)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return state >> 33;
+}
+
+/*
+ * Maps or unmaps some pages, or protects all, which returns true. `rights` of a page: 0: it is not
+ * shown; 1: read; 2: write.
+ */
+static bool change_rights(uint64_t space, char *rights)
+{
+	const uint64_t kind = random_number() % 16, page = random_number() % RANDOM_PAGES;
+	const uint64_t behind = RANDOM_PAGES - page;
+	const uint64_t count = 1 + random_number() % (behind < 4 ? behind : 4);
+	const uint64_t address = DATA + page * PAGE;
+
+	if (kind == 0) {
+		CHECK_EQUAL(ob_host_space_protect(mock_host, space, 0, SPACE_END, EXECUTE), 0);
+		for (int i = 0; i < RANDOM_PAGES; i++)
+			rights[i] = rights[i] ? 1 : 0;
+		return true;
+	}
+	if (kind < 6)
+		ob_host_space_unmap(mock_host, space, address, count * PAGE);
+	else
+		CHECK_EQUAL(ob_host_space_map(mock_host, space, address, DATA_PAGE, count * PAGE,
+					      kind < 8 ? READ : WRITE), 0);
+	memset(rights + page, kind < 6 ? 0 : kind < 8 ? 1 : 2, count);
+	return false;
+}
+
+/* Pages that are mapped, unmapped and protected by chance. */
+static void test_random_rights(void)
+{
+	/* incl (%rbx); syscall */
+	uint64_t space = new_space(BYTES("\xff\x03" SYSCALL));
+	char rights[RANDOM_PAGES] = "";
+
+	for (int step = 0; step < 1500; step++) {
+		if (!change_rights(space, rights) && step < 1499)
+			continue;
+		for (uint64_t i = 0; i < RANDOM_PAGES; i++) {
+			registers = (struct ob_space_registers){ .ip = CODE,
+								 .bx = DATA + i * PAGE };
+			CHECK_EQUAL(enter(space),
+				    rights[i] == 2 ? OB_SPACE_SYSCALL : OB_SPACE_TRAP);
+			if (rights[i] < 2)
+				CHECK_EQUAL(event.error_code, rights[i] ? 7 : 6);
+		}
+	}
 }
 
 static void test_bad_mappings(void)
@@ -728,7 +789,8 @@ static void test_many_spaces(void)
 static const struct platform_test tests[] = {
 	TEST(syscall), TEST(numbers), TEST(traps), TEST(faults), TEST(bad_registers),
 	TEST(vsyscall), TEST(vector), TEST(bad_vector), TEST(mappings), TEST(protect),
-	TEST(bad_mappings), TEST(too_many_mappings), TEST(changes_begun_elsewhere),
+	TEST(random_rights), TEST(bad_mappings), TEST(too_many_mappings),
+	TEST(changes_begun_elsewhere),
 	TEST(unmap_is_final), TEST(interrupt),
 	TEST(progress), TEST(stub_dies), TEST(waiting_stub_dies), TEST(limit_of_processes),
 	TEST(zygote_dies), TEST(process_dies), TEST(fork), TEST(many_spaces), TEST(clock),

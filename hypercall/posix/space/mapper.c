@@ -277,16 +277,14 @@ void ob_mapper_unmap(struct ob_spaces *all, struct ob_space *space, uint64_t add
 bool ob_mapper_protect(struct ob_spaces *all, struct ob_space *space, uint64_t address,
 		       uint64_t size, int protection)
 {
-	const uint64_t end = address + size;
-
-	if (!ob_runs_are_within(space, address, end))
+	if (!ob_runs_protect(space, address, address + size, protection))
 		return false;
 	for (uint32_t i = 0; i < space->run_count; i++) {
 		struct ob_space_run *run = &space->runs[i];
 
-		if (run->address >= end || run->end <= address || !(run->protection & ~protection))
+		if (!run->changes)
 			continue;
-		run->protection &= protection;
+		run->changes = false;
 		if (!has_room(all, space))
 			return true;
 		space->end = ob_order(door_of(all, space), space->end, LIST_DROP, SYS_mprotect,

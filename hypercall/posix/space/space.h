@@ -96,6 +96,7 @@ struct ob_space_thread {
 struct ob_space_run {
 	uint64_t address, end;
 	int protection;
+	bool changes;		/* the host does not know these rights yet */
 };
 
 #define RUNS_MOST 512u
@@ -287,11 +288,14 @@ bool ob_mapper_thread(struct ob_spaces *all, struct ob_space *space, uint32_t vc
 /* The stub does not do as it should: it ends, and is gone. */
 void ob_mapper_kill(struct ob_spaces *all, struct ob_space *space);
 
-/* runs.c. The last function: whether all runs are known, and none is in the range in part. */
+/*
+ * runs.c. The last function takes away rights that `protection` does not have, and marks the runs
+ * that change. False, and nothing is done: not all runs are known, or one is in the range in part.
+ */
 void ob_runs_add(struct ob_space *space, uint64_t address, uint64_t end, int protection);
 void ob_runs_remove(struct ob_space *space, uint64_t address, uint64_t end);
 void ob_runs_clear(struct ob_space *space);
-bool ob_runs_are_within(const struct ob_space *space, uint64_t address, uint64_t end);
+bool ob_runs_protect(struct ob_space *space, uint64_t address, uint64_t end, int protection);
 
 /* How the zygote makes a stub, and a mapper a user thread. */
 #define STUB_CLONE (CLONE_FILES | CLONE_PARENT_SETTID | SIGCHLD)

@@ -221,6 +221,33 @@ static void ob_bring_cached(struct vm_area_struct *vma, unsigned long address)
 	}
 }
 
+/*
+ * Whether the process alone has the page, and only Linux's entry keeps it from writing: it was
+ * shared since a fork(), and the other process has ended, or executes another program.
+ */
+static bool ob_is_own(struct vm_area_struct *vma, unsigned long address)
+{
+	const pte_t entry = ob_user_entry(vma->vm_mm, address);
+	struct folio *folio;
+
+	if (!pte_present(entry) || pte_write(entry) || !PageAnon(pte_page(entry)))
+		return false;
+	folio = page_folio(pte_page(entry));
+	return !folio_test_large(folio) && !folio_test_ksm(folio) && folio_ref_count(folio) == 1;
+}
+
+/* Lets the process write to pages of its own that are near: none of them is copied. */
+static void ob_bring_own(struct vm_area_struct *vma, unsigned long address)
+{
+	unsigned long start = max(vma->vm_start, ALIGN_DOWN(address, OB_NEAR_BYTES));
+	unsigned long end = min(vma->vm_end, ALIGN(address + 1, OB_NEAR_BYTES));
+	vm_fault_t outcome = 0;
+
+	for (; start < end && !(outcome & OB_FAULT_ENDED); start += PAGE_SIZE)
+		if (ob_is_own(vma, start))
+			outcome = handle_mm_fault(vma, start, FAULT_FLAG_WRITE, NULL);
+}
+
 /* Brings the page, and further ones. The mm is locked. */
 static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long address,
 				 unsigned int flags)
@@ -228,6 +255,7 @@ static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long addre
 	/* The program itself brings pages there, one for each fault. */
 	const bool is_alone = userfaultfd_armed(vma), writes = flags & FAULT_FLAG_WRITE;
 	const bool is_data = writes && !is_alone && ob_is_small_data(vma);
+	const bool is_own = writes && !is_alone && ob_is_own(vma, address);
 	unsigned int count = writes && !is_alone && !is_data ?
 		ob_new_pages(vma, address & PAGE_MASK) : 1;
 	vm_fault_t outcome, further = 0;
@@ -236,6 +264,8 @@ static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long addre
 	outcome = handle_mm_fault(vma, address, flags, NULL);
 	if (is_data && !(outcome & OB_FAULT_ENDED))
 		ob_bring_data(vma);
+	if (is_own && !(outcome & OB_FAULT_ENDED))
+		ob_bring_own(vma, address);
 	while (--count && !((outcome | further) & OB_FAULT_ENDED)) {
 		address += PAGE_SIZE;
 		further = handle_mm_fault(vma, address, FAULT_FLAG_WRITE, NULL);
