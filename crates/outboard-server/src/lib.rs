@@ -2,6 +2,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(missing_docs)]
 
+mod client_root;
 mod connection;
 mod frame_calls;
 mod keeper;

@@ -109,6 +109,12 @@ impl ClientProcess {
         let _ = self.file.signal_process(libc::SIGKILL);
     }
 
+    /// Whether it has ended, and has no files open any more. Blocks for at most this time.
+    pub(crate) fn has_ended(&self, patience: Duration) -> bool {
+        let polled = self.file.poll(libc::POLLIN, Some(patience));
+        polled.is_ok_and(|events| events & libc::POLLIN != 0)
+    }
+
     /// The connection becomes the process's. One that was it before ends.
     pub(crate) fn own(&self, owner: ProcessOwner, name: &str, host_process: i32) {
         self.disconnect();

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A kernel that other processes use by their system calls.
 
+use crate::client_root::ClientRoot;
 use crate::connection;
 use crate::keeper::{Keeper, Watcher};
 use crate::limits::ClientLimits;
 use crate::peer::ClientPeer;
 use crate::shared::Shared;
 use crate::waits::Waits;
-use outboard::{Kernel, System};
+use outboard::{Kernel, ProgramRoot, System};
 use outboard_protocol::client::ClientRequest;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Until processes that were killed have ended.
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A client, for a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +48,19 @@ pub struct ClientServer {
 }
 
 impl ClientServer {
-    /// Serves clients of this kernel from now on. `Unsupported`: the kernel is the host's.
+    /// Serves clients of this kernel from now on, which begin in the kernel's own tree.
+    /// `Unsupported`: the kernel is the host's.
     pub fn start(kernel: &Kernel, limits: ClientLimits) -> io::Result<Self> {
+        Self::start_in(kernel, None, limits)
+    }
+
+    /// As [`Self::start`], but clients begin in a root of programs. [`Self::end`] the server before
+    /// the root goes.
+    pub fn start_in(
+        kernel: &Kernel,
+        root: Option<&ProgramRoot>,
+        limits: ClientLimits,
+    ) -> io::Result<Self> {
         let System::Kernel(instance) = kernel.system() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
@@ -53,6 +69,7 @@ impl ClientServer {
             kernel: kernel.clone(),
             instance: instance.clone(),
             limits,
+            root: ClientRoot::new(root)?,
             keeper,
             connections: AtomicU64::new(0),
         };
@@ -82,6 +99,26 @@ impl ClientServer {
             }
         })
         .collect()
+    }
+
+    /// Serves no further client, and ends all. Blocks until their processes have ended, but not for
+    /// long.
+    pub fn end(&self) {
+        self.shared.root.end();
+        let begin = Instant::now();
+        loop {
+            // Again: one may have been copied meanwhile.
+            let mut running = self.shared.keeper.all();
+            running.retain(|process| !process.has_ended(Duration::ZERO));
+            let rest = END_PATIENCE.saturating_sub(begin.elapsed());
+            // One that does not end keeps its files open until the kernel halts.
+            let Some(first) = running.first().filter(|_| !rest.is_zero()) else {
+                break;
+            };
+            running.iter().for_each(|process| process.kill());
+            first.has_ended(rest);
+        }
+        self.disconnect_all();
     }
 
     /// Ends all connections of clients. Those that come later are served.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! All that threads of a server share.
 
+use crate::client_root::ClientRoot;
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
 use outboard::{Instance, Kernel};
@@ -13,6 +14,7 @@ pub(crate) struct Shared {
     pub(crate) kernel: Kernel,
     pub(crate) instance: Instance,
     pub(crate) limits: ClientLimits,
+    pub(crate) root: ClientRoot,
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) connections: AtomicU64,
 }

@@ -113,6 +113,7 @@ impl NewThread {
             instance.name_task(&first.name)?;
             let system = self.shared.kernel.system();
             if let Some(inside) = first.user {
+                self.shared.root.enter()?;
                 system.set_limit(libc::RLIMIT_NOFILE, self.shared.limits.files)?;
                 if inside != InsideUser::ROOT {
                     system.become_user(inside.user, inside.group, &[])?;

@@ -95,6 +95,12 @@ impl Instance {
 }
 
 impl System {
+    /// The number of the calling thread's process.
+    pub fn process(&self) -> io::Result<i32> {
+        // SAFETY: has no arguments.
+        unsafe { self.call(libc::SYS_getpid, [0; 6]) }.map(|number| number as i32)
+    }
+
     /// A file that stands for a process, and can be read when that has ended. `ESRCH`: there is
     /// none.
     pub fn process_file(&self, number: i32) -> io::Result<Fd> {
@@ -106,6 +112,15 @@ impl System {
 }
 
 impl Fd {
+    /// A copy of another process's descriptor, for the calling thread's process. This file stands
+    /// for the other one. `EPERM`: the caller may not trace it; `EBADF`: it has no such descriptor.
+    pub fn copy_from_process(&self, number: libc::c_int) -> io::Result<Self> {
+        let arguments = [number as usize, 0, 0, 0, 0];
+        // SAFETY: has only numbers as its arguments.
+        let raw = unsafe { self.call(libc::SYS_pidfd_getfd, arguments) }?;
+        Ok(Self::own(self.system(), raw))
+    }
+
     /// Sends a signal to the process of a kernel of this process that the file stands for.
     pub fn signal_process(&self, signal: libc::c_int) -> io::Result<()> {
         if self.system().is_host() {

@@ -22,7 +22,7 @@ mod text_file;
 use crate::host_directory;
 use crate::kernel_files::{make_directory, make_directory_of};
 use crate::program_leftovers;
-use crate::{File, HostDirectory, Mount, Tree};
+use crate::{File, HostDirectory, Mount, RootEntry, Tree};
 use mount_points::MountPoints;
 use outboard_sys::{explained, libc, Fd, System};
 use std::ffi::{CStr, CString};
@@ -180,6 +180,11 @@ impl ProgramRoot {
     pub fn enter(&self) -> io::Result<()> {
         self.system.set_thread_apart()?;
         self.system.enter_mounts(self.mounts())
+    }
+
+    /// A way into the root for other processes of the kernel.
+    pub fn entry(&self) -> io::Result<RootEntry> {
+        RootEntry::new(&self.system, self.mounts())
     }
 
     /// Shows a mount also at a path of the root, whose directories are made if they are not there.

@@ -141,9 +141,9 @@ impl KernelServer {
         }
     }
 
-    /// Ends the connections of clients.
+    /// Ends all clients, and serves no further one.
     pub(super) fn end_clients(&self) {
-        self.clients.disconnect_all();
+        self.clients.end();
     }
 
     fn client_row(&self, row: ClientRow) -> ProcessRow {

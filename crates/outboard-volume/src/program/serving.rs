@@ -124,7 +124,8 @@ impl Server {
     fn start(run: &Arc<ProgramRun>, ends: ServerEnds) -> Result<Self> {
         let failed = |error| Error::failed("cannot serve connections", &error);
         let (end, asked) = channel();
-        let clients = ClientServer::start(&run.kernel, ClientLimits::default());
+        let limits = ClientLimits::default();
+        let clients = ClientServer::start_in(&run.kernel, run.root().as_ref(), limits);
         let clients = clients.map_err(failed)?;
         let server = KernelServer::new(ends.rules, clients, ends.waiting, end.clone());
         let children = Arc::new(Children::new(run.kernel.system()));
