@@ -35,15 +35,18 @@ class KernelServer:
 
 
 @contextlib.contextmanager
-def serving(*words):
-    """A server with these words, which ends with the block, if it did not before."""
+def serving(*words, warning=""):
+    """A server with these words, which ends with the block, if it did not before. It prints a
+    warning with this text, or nothing.
+    """
     # A socket's path is short, and other users may look into the directory.
     directory = tempfile.mkdtemp(prefix="outboard-server-", dir="/tmp")
     os.chmod(directory, 0o755)
     server = KernelServer(os.path.join(directory, "kernel"))
     try:
         begun = program.run("server", "--daemon", *words, server.url)
-        assert (begun.code, begun.out, begun.err) == (0, "", ""), begun
+        assert (begun.code, begun.out) == (0, ""), begun
+        assert warning in begun.err if warning else not begun.err, begun
         yield server
     finally:
         server.halt()
