@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tools of a Debian root, unmodified, on one `outboard server`: each is a command of its own, and
-finds what the ones before have set up.
+finds what the ones before have set up. The commands are those of the server's user, and of another
+user of the host whom a rule makes root inside; a third one may do less.
 """
 
 import os
@@ -9,9 +10,9 @@ import subprocess
 import pytest
 
 from support import debian, program
-from support.kernel_server import serving
+from support.kernel_server import KernelServer, serving
 from support.nobody import as_nobody
-from support.mounts import NOBODY
+from support.mounts import AS_NOBODY, NOBODY
 from support.terminal import Terminal
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600), pytest.mark.needs("mmdebstrap")]
@@ -30,10 +31,31 @@ def fixture_image(tmp_path_factory):
     os.unlink(image)
 
 
-@pytest.fixture(scope="module", name="server")
-def fixture_server(image):
-    with serving("--memory", "2G", "--net", "none", "--allow", f"{NOBODY}=65534", image) as server:
-        yield server
+class ServerOfAnother(KernelServer):
+    """A server, for the user nobody of the host, who did not start it."""
+
+    def __init__(self, path, nobody):
+        super().__init__(path)
+        self.program = nobody.program
+
+    def command(self, *words, options=()):
+        return [*AS_NOBODY, self.program, "run", "--on", self.url, *options, "--", *words]
+
+    def run(self, *words, options=(), timeout=120, **others):
+        return program.Result(subprocess.run(self.command(*words, options=options), check=False,
+                                             stdin=subprocess.DEVNULL, capture_output=True,
+                                             timeout=timeout, cwd="/", **others))
+
+
+def serving_image(image, inside):
+    """A server whose kernel has the user nobody of the host as this one."""
+    return serving("--memory", "2G", "--net", "none", "--allow", f"{NOBODY}={inside}", image)
+
+
+@pytest.fixture(scope="module", name="server", params=["owner", "another"])
+def fixture_server(request, image):
+    with serving_image(image, 0) as server, as_nobody() as nobody:
+        yield server if request.param == "owner" else ServerOfAnother(server.path, nobody)
 
 
 def good(server, *words):
@@ -124,14 +146,42 @@ def test_a_shell_at_a_terminal(server):
         assert terminal.running.wait(60) == 4
 
 
-def test_another_user_may_look_and_not_change(server):
-    on = ("run", "--on", server.url, "--")
-    with as_nobody() as nobody:
-        assert "lo" in nobody.run(*on, "ip", "-br", "link").out
-        assert nobody.run(*on, "df", "/").code == 0
-        for words in (("ip", "link", "add", "type", "dummy"), ("nft", "add", "table", "x"),
-                      ("mount", "-t", "tmpfs", "none", "/mnt"), ("touch", "/etc/x"),
-                      ("wg", "set", "wg0", "listen-port", "1")):
-            refused = nobody.run(*on, *words)
-            assert refused.code != 0, refused
-        assert nobody.run(*on, "id", "-u").out == "65534\n"
+# What a user without rights inside may do on any Linux, and a word of the output.
+ALLOWED = (("id -u", "1000"), ("ip -br link", "lo"), ("ss -tuna", "State"),
+           ("tc qdisc show dev v0", "noqueue"), ("ping -c 1 10.9.0.1", " 0% packet loss"),
+           ("ethtool -i v0", "driver: veth"), ("df /srv/b", "/srv/b"),
+           ("btrfs filesystem usage /srv/b", "Device size"), ("tcpdump --version", "libpcap"),
+           ("cryptsetup luksUUID /srv/b/vault", "-"), ("bash -c pwd", "/"))
+REFUSED = ("ip link add type dummy", "nft add table x",
+           "tc qdisc add dev v0 root netem delay 1ms", "wg set wg0 listen-port 1",
+           "ethtool -K v0 tso off", "tcpdump -c 1 -i lo", "mount -t tmpfs none /mnt",
+           "umount /srv/b", "btrfs subvolume create /srv/b/x", "touch /etc/x",
+           "cryptsetup open --key-file /dev/null /srv/b/vault v")
+
+
+def test_another_user_may_look_and_not_change(image):
+    with serving_image(image, 1000) as server, as_nobody() as nobody:
+        for line in ("ip link add v0 type veth peer name v1", "ip addr add 10.9.0.1/24 dev v0",
+                     "ip link set v0 up", "ip link add wg0 type wireguard", "mkdir /srv/b",
+                     "truncate -s 200M /tmp/b", "mkfs.btrfs -q /tmp/b",
+                     "mount -o loop /tmp/b /srv/b", "truncate -s 40M /srv/b/vault"):
+            good(server, *line.split())
+        good(server, "bash", "-c", "echo -n secret > /run/pass; cryptsetup -q luksFormat --pbkdf "
+             "pbkdf2 --pbkdf-force-iterations 1000 /srv/b/vault /run/pass")
+        another = ServerOfAnother(server.path, nobody)
+        for line, word in ALLOWED:
+            done = another.run(*line.split())
+            assert done.code == 0 and word in done.out + done.err, done
+        for line in REFUSED:
+            refused = another.run(*line.split())
+            # The program has run, and has been refused.
+            assert 0 < refused.code < 125, refused
+        with Terminal(*another.command("bash", "--norc")) as terminal:
+            terminal.type(b"echo $((6*7))-; exit 4\n")
+            terminal.expect(b"42-")
+            assert terminal.running.wait(60) == 4
+        # Root of a user namespace may do more, but there alone.
+        own = another.run("unshare", "-Urnm", "bash", "-c",
+                          "ip link add d0 type dummy && mount -t tmpfs none /mnt && ip -br link")
+        assert own.code == 0 and "d0" in own.out, own
+        assert "d0" not in good(server, "ip", "-br", "link")
