@@ -14,6 +14,7 @@ from support import debian, host, program
 from support.kernel_server import serving
 from support.mounts import AS_NOBODY
 from support.nobody import as_nobody
+from support.servers import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800), pytest.mark.needs("mmdebstrap")]
 
@@ -71,10 +72,10 @@ def test_the_script_of_the_documentation(image, tmp_path):
         assert "268435456" in program.good("stat", f"{overlay}:/srv/share/zeros").out
 
 
-def serve(server, version):
+def serve(server, version, export=EXPORT):
     """Starts the services."""
     before, words = SERVICES[version]
-    good(server, "sh", "-c", f"mkdir -p /srv/share && echo '{EXPORT}' >/etc/exports")
+    good(server, "sh", "-c", f"mkdir -p /srv/share && echo '{export}' >/etc/exports")
     for service in before:
         good(server, service)
     good(server, "mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
@@ -154,3 +155,37 @@ def test_a_server_ends_before_its_client(pair, image, tmp_path):
     kept = program.good("cat", "--backing", image, f"{overlay}:/srv/share/file")
     assert kept.out == "durable\n"
     assert client.halt().code == 0
+
+
+def test_a_port_of_the_host_leads_to_the_server(image, tmp_path):
+    """In the sandbox: another kernel mounts it, and a command reads and writes there."""
+    port = free_port()
+    insecure = EXPORT.replace("10.1.0.0/24(", "10.0.2.0/24(insecure,")
+    with (serving("-p", f"{port}:2049", image) as server,
+          serving("--net", "user,host-loopback", image) as client):
+        serve(server, "4.2", insecure)
+        good(client, "mount", "-t", "nfs4", "-o", f"port={port}", "10.0.2.2:/srv/share", "/mnt")
+        good(client, "sh", "-c", "echo of a client >/mnt/file")
+        share = f"nfs://127.0.0.1:{port}/srv/share"
+        assert program.good("cat", f"{share}:/file").out == "of a client\n"
+        own = tmp_path / "own"
+        own.write_text("of a command\n")
+        program.good("cp", own, f"{share}:/own")
+        assert good(client, "cat", "/mnt/own") == "of a command\n"
+
+
+def test_a_directory_of_the_host_is_exported(image, tmp_path):
+    """Over the loopback device of one kernel. Linux exports no overlayfs."""
+    shown = tmp_path / "shown"
+    shown.mkdir()
+    (shown / "of-the-host").write_text("before\n")
+    with serving("--net", "none", "--bind", f"{shown}:/srv/share", image) as server:
+        serve(server, "4.2", "/srv/share 127.0.0.1(rw,no_root_squash,no_subtree_check,fsid=1)")
+        good(server, "mount", "-t", "nfs4", "127.0.0.1:/srv/share", "/mnt")
+        assert good(server, "cat", "/mnt/of-the-host") == "before\n"
+        good(server, "sh", "-c", "echo new >/mnt/new; umount /mnt")
+        assert (shown / "new").read_text() == "new\n"
+        good(server, "sh", "-c", "mkdir /run/u /run/w /srv/o && mount -t overlay -o "
+                                 "lowerdir=/usr,upperdir=/run/u,workdir=/run/w o /srv/o")
+        refused = server.run("exportfs", "127.0.0.1:/srv/o")
+        assert "does not support NFS export" in refused.err, refused
