@@ -18,13 +18,42 @@ from support.servers import free_port
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800), pytest.mark.needs("mmdebstrap")]
 
-WORDS = ("--variant=apt", "--include=mount,nfs-kernel-server,procps,python3-minimal", "bookworm",
-         "system.tar")
+PACKAGES = ("krb5-admin-server", "krb5-kdc", "krb5-user", "mount", "nfs-kernel-server", "procps",
+            "python3-minimal")
+WORDS = ("--variant=apt", f"--include={','.join(PACKAGES)}", "bookworm", "system.tar")
 SCRIPT = os.path.join(program.REPOSITORY, "docs", "examples", "nfs.sh")
 NO_SANDBOX = "NO SANDBOX"
 EXPORT = "/srv/share 10.1.0.0/24(rw,no_root_squash,no_subtree_check)"
 # Takes the lock of fcntl(2) of a whole file, or fails.
 LOCK = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+# The KDC runs beside the NFS server.
+HOSTS = """hostname {}.lab.test
+printf '10.1.0.1 server.lab.test\\n10.1.0.2 client.lab.test\\n' >/etc/hosts
+cat >/etc/krb5.conf <<END
+[libdefaults]
+default_realm = LAB.TEST
+dns_lookup_kdc = false
+dns_canonicalize_hostname = false
+rdns = false
+[realms]
+LAB.TEST = {{
+  kdc = 10.1.0.1
+}}
+[domain_realm]
+.lab.test = LAB.TEST
+END
+mkdir -p /run/rpc_pipefs
+mount -t rpc_pipefs sunrpc /run/rpc_pipefs
+"""
+KDC = """set -e
+kdb5_util create -s -r LAB.TEST -P master
+for host in server client; do
+	kadmin.local addprinc -randkey nfs/$host.lab.test
+	kadmin.local ktadd -k /run/$host.keytab nfs/$host.lab.test
+done
+cp /run/server.keytab /etc/krb5.keytab
+krb5kdc
+"""
 SERVICES = {
     "4.2": ([], ["--no-nfs-version", "3"]),
     "3": (["rpcbind", "rpc.statd"], []),
@@ -189,3 +218,39 @@ def test_a_directory_of_the_host_is_exported(image, tmp_path):
                                  "lowerdir=/usr,upperdir=/run/u,workdir=/run/w o /srv/o")
         refused = server.run("exportfs", "127.0.0.1:/srv/o")
         assert "does not support NFS export" in refused.err, refused
+
+
+def start_kerberos(server, client):
+    """Gives both kernels names and keys of a realm, and starts their daemons."""
+    good(server, "sh", "-c", HOSTS.format("server"))
+    good(client, "sh", "-c", HOSTS.format("client"))
+    made = server.run("sh", "-c", KDC)
+    assert made.code == 0, made
+    key = subprocess.run(server.command("cat", "/run/client.keytab"), capture_output=True,
+                         timeout=60, check=True).stdout
+    subprocess.run(client.command("sh", "-c", "cat >/etc/krb5.keytab"), input=key, timeout=60,
+                   check=True)
+    good(server, "rpc.idmapd")
+    good(server, "rpc.svcgssd", "-n")
+    good(client, "rpc.gssd", "-n")
+    good(client, "kinit", "-k", "nfs/client.lab.test")
+
+
+@pytest.mark.parametrize("security", ["krb5", "krb5i", "krb5p"])
+def test_kerberos(image, tmp_path, security):
+    """Tickets prove who a client is, and krb5p encrypts what passes between the kernels."""
+    segment, capture = tmp_path / "segment", tmp_path / "capture.pcapng"
+    with (serving("--no-sandbox", "--net", f"hub:{segment},ip=10.1.0.1/24,pcap={capture}", image,
+                  warning=NO_SANDBOX) as server,
+          serving("--no-sandbox", "--net", f"hub:{segment},ip=10.1.0.2/24", image,
+                  warning=NO_SANDBOX) as client):
+        serve(server, "4.2", f"/srv/share *(rw,no_subtree_check,sec={security})")
+        start_kerberos(server, client)
+        good(server, "chmod", "1777", "/srv/share")
+        refused = client.run("mount", "-t", "nfs4", "-o", "sec=sys", "10.1.0.1:/srv/share", "/mnt")
+        assert refused.code != 0, refused
+        good(client, "mount", "-t", "nfs4", "-o", f"sec={security}", "server.lab.test:/srv/share",
+             "/mnt")
+        good(client, "sh", "-c", "echo a text that passes >/mnt/file")
+        assert good(server, "cat", "/srv/share/file") == "a text that passes\n"
+    assert (b"a text that passes" in capture.read_bytes()) == (security != "krb5p")
