@@ -191,8 +191,10 @@ fn attach_to(
         ticket,
         slots: place.has_slots(),
     });
-    Frame::send(&mut &socket, &request).map_err(of_io)?;
-    let (answer, file) = receive(&socket).map_err(of_io)?;
+    // The other end may refuse a connection before it has read the request.
+    let sent = Frame::send(&mut &socket, &request);
+    let received = receive(&socket).map_err(|error| of_io(sent.err().unwrap_or(error)));
+    let (answer, file) = received?;
     let (process, thread, size) = match answer {
         ClientAnswer::Attached {
             version: VERSION,

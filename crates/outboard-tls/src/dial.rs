@@ -3,6 +3,7 @@
 
 use crate::dialed::Dialed;
 use crate::identity::TlsIdentity;
+use crate::keepalive::prepare;
 use crate::token::Token;
 use outboard_protocol::frames::{Frame, Request};
 use outboard_protocol::url::{NetworkProof, NetworkUrl, ServerUrl};
@@ -25,7 +26,7 @@ fn open(place: &str) -> io::Result<TcpStream> {
     for address in place.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
             Ok(socket) => {
-                socket.set_nodelay(true)?;
+                prepare(&socket)?;
                 return Ok(socket);
             }
             Err(error) => last = error,
@@ -58,7 +59,9 @@ pub fn dial(url: &ServerUrl) -> io::Result<Dialed> {
 }
 
 /// Connects to a server: its first frame may follow. A server that does not take the proof ends the
-/// connection, which the first read shows. Blocks for 10 s for each address of the host at most.
+/// connection, which the first read shows. With TLS, the answer to the first request then is
+/// [`RunAnswer::Failed`](outboard_protocol::frames::RunAnswer::Failed), with the reason. Blocks for
+/// 10 s for each address of the host at most.
 pub fn connect(url: &ServerUrl) -> io::Result<UnixStream> {
     dial(url).map(|dialed| dialed.stream)
 }

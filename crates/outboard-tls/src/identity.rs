@@ -3,6 +3,7 @@
 //! side. Only version 1.3 of TLS is spoken.
 
 use crate::dialed::Dialed;
+use crate::reason::{OwnEnd, TlsSide};
 use crate::relay::relay;
 use rustls::client::ClientConnection;
 use rustls::pki_types::pem::PemObject;
@@ -15,7 +16,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The name in the certificate of a server. An authority of one's own vouches for nothing else, so
@@ -27,6 +28,8 @@ pub struct TlsIdentity {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     authority: Arc<RootCertStore>,
+    certificate_file: PathBuf,
+    authority_file: PathBuf,
 }
 
 fn wrong(file: &Path, error: impl Display) -> io::Error {
@@ -35,15 +38,22 @@ fn wrong(file: &Path, error: impl Display) -> io::Error {
 }
 
 /// An identity that takes connections.
-pub struct TlsServer(Arc<ServerConfig>);
+pub struct TlsServer {
+    config: Arc<ServerConfig>,
+    end: OwnEnd,
+}
 
 impl TlsServer {
     /// Speaks TLS as a server over this connection. The result carries the plain bytes; it ends if
     /// the client does not prove that it belongs to the authority. Does not block: a thread moves
     /// the bytes, until one of the two ends.
     pub fn accept(&self, socket: TcpStream) -> io::Result<UnixStream> {
-        let connection = ServerConnection::new(Arc::clone(&self.0)).map_err(of_tls)?;
-        relay(connection.into(), socket).map(|dialed| dialed.stream)
+        self.accepted(socket).map(|dialed| dialed.stream)
+    }
+
+    pub(crate) fn accepted(&self, socket: TcpStream) -> io::Result<Dialed> {
+        let connection = ServerConnection::new(Arc::clone(&self.config)).map_err(of_tls)?;
+        relay(connection.into(), socket, self.end.clone())
     }
 }
 
@@ -82,11 +92,22 @@ impl TlsIdentity {
         let key_file = directory.join(format!("{name}-key.pem"));
         check_private(&key_file)?;
         let key = PrivateKeyDer::from_pem_file(&key_file);
+        let certificate_file = directory.join(format!("{name}.pem"));
         Ok(Self {
-            certificates: read(&directory.join(format!("{name}.pem")))?,
+            certificates: read(&certificate_file)?,
             key: key.map_err(|error| wrong(&key_file, error))?,
             authority: Arc::new(authority),
+            certificate_file,
+            authority_file,
         })
+    }
+
+    fn end(&self, side: TlsSide) -> OwnEnd {
+        OwnEnd {
+            side,
+            certificate: self.certificate_file.clone(),
+            authority: self.authority_file.clone(),
+        }
     }
 
     /// Prepares a server with this identity. An error if the key is not that of the certificate.
@@ -104,7 +125,10 @@ impl TlsIdentity {
             .with_client_cert_verifier(verifier)
             .with_single_cert(self.certificates.clone(), self.key.clone_key())
             .map_err(of_tls)?;
-        Ok(TlsServer(Arc::new(config)))
+        Ok(TlsServer {
+            config: Arc::new(config),
+            end: self.end(TlsSide::Server),
+        })
     }
 
     /// Speaks TLS as a client over this connection, as [`TlsServer::accept`] does as a server.
@@ -122,6 +146,6 @@ impl TlsIdentity {
             .map_err(of_tls)?;
         let name = ServerName::try_from(SERVER_NAME).map_err(of_tls)?;
         let connection = ClientConnection::new(Arc::new(config), name).map_err(of_tls)?;
-        relay(connection.into(), socket)
+        relay(connection.into(), socket, self.end(TlsSide::Client))
     }
 }

@@ -6,7 +6,9 @@ mod certificates;
 mod dial;
 mod dialed;
 mod identity;
+mod keepalive;
 mod listen;
+mod reason;
 mod relay;
 mod token;
 

@@ -2,14 +2,17 @@
 //! The server's end of connections over a network.
 
 use crate::dial::as_stream;
+use crate::dialed::Dialed;
 use crate::identity::{TlsIdentity, TlsServer};
+use crate::keepalive::prepare;
 use crate::token::Token;
 use outboard_protocol::frames::{Frame, Request};
 use outboard_protocol::url::{NetworkProof, NetworkUrl};
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a client may take to send its token.
@@ -31,6 +34,12 @@ pub struct NetworkListener {
 pub struct NetworkConnection {
     /// The bytes.
     pub stream: UnixStream,
+    /// Descriptors of the thread that speaks TLS, as of [`Dialed`].
+    pub behind: Vec<RawFd>,
+    /// Why TLS has ended the connection, once it has.
+    pub failure: Arc<OnceLock<String>>,
+    /// The other end.
+    pub address: SocketAddr,
     /// User and group of the client inside.
     pub user: (u32, u32),
     token: Option<Arc<Token>>,
@@ -39,6 +48,8 @@ pub struct NetworkConnection {
 impl NetworkListener {
     /// Reads the files of a URL, for a socket that listens at its place.
     pub fn new(listener: TcpListener, url: &NetworkUrl) -> io::Result<Self> {
+        // A socket that is accepted inherits the settings: a sandbox may refuse them later.
+        prepare(&listener)?;
         let proof = match &url.proof {
             NetworkProof::Token(file) => ListenerProof::Token(Arc::new(Token::read(file)?)),
             NetworkProof::Certificates(directory) => {
@@ -54,16 +65,18 @@ impl NetworkListener {
 
     /// Waits for a connection. Blocks.
     pub fn accept(&self) -> io::Result<NetworkConnection> {
-        let (socket, _) = self.listener.accept()?;
-        let (stream, token) = match &self.proof {
+        let (socket, address) = self.listener.accept()?;
+        let (dialed, token) = match &self.proof {
             ListenerProof::Token(token) => {
-                socket.set_nodelay(true)?;
-                (as_stream(socket), Some(Arc::clone(token)))
+                (Dialed::from(as_stream(socket)), Some(Arc::clone(token)))
             }
-            ListenerProof::Certificates(server) => (server.accept(socket)?, None),
+            ListenerProof::Certificates(server) => (server.accepted(socket)?, None),
         };
         Ok(NetworkConnection {
-            stream,
+            stream: dialed.stream,
+            behind: dialed.behind,
+            failure: dialed.failure,
+            address,
             user: self.user,
             token,
         })

@@ -10,13 +10,17 @@
 //! has come from it goes to the other one, which gets some time for that, and then both end.
 
 use crate::dialed::Dialed;
+use crate::reason::{OwnEnd, TlsSide};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, SigmaskHow};
+use outboard_protocol::frames::{Frame, RunAnswer};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustls::Connection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +28,10 @@ use std::time::{Duration, Instant};
 const BUFFER: usize = 64 << 10;
 /// How long the other side may take to prove who it is, and to take the last bytes.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Descriptors below this number are the program's.
+const LEAST: i32 = 1000;
+/// The exit code of a command whose connection fails.
+const FAILED: u8 = 125;
 
 struct Relay {
     tls: Connection,
@@ -31,6 +39,8 @@ struct Relay {
     plain: UnixStream,
     /// Bytes for the plain side.
     arrived: Vec<u8>,
+    /// The plain side has got some.
+    has_delivered: bool,
     /// One side has ended: until then the other one has time.
     ends: Option<Instant>,
 }
@@ -43,9 +53,17 @@ fn start(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     started.map(drop)
 }
 
-/// Starts the thread. The result is the plain side.
-pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<Dialed> {
+/// The same socket, by a descriptor that is not among the program's, if its limit allows it.
+fn moved(socket: OwnedFd) -> OwnedFd {
+    fcntl_dupfd_cloexec(&socket, LEAST).unwrap_or(socket)
+}
+
+/// Starts the thread. The result is the plain side. If TLS fails before the plain side of a client
+/// has got a byte, it gets an answer with the reason.
+pub(crate) fn relay(tls: Connection, network: TcpStream, end: OwnEnd) -> io::Result<Dialed> {
     let (ours, plain) = UnixStream::pair()?;
+    let plain = UnixStream::from(moved(plain.into()));
+    let network = TcpStream::from(moved(network.into()));
     network.set_nonblocking(true)?;
     network.set_nodelay(true)?;
     plain.set_nonblocking(true)?;
@@ -55,16 +73,26 @@ pub(crate) fn relay(tls: Connection, network: TcpStream) -> io::Result<Dialed> {
         network,
         plain,
         arrived: Vec::new(),
+        has_delivered: false,
         ends: None,
     };
+    let failure = Arc::new(OnceLock::new());
+    let known = Arc::clone(&failure);
     // The thread ends by an error as well as by an end.
     start(move || {
-        let _ = relay.run();
+        if let Err(error) = relay.run() {
+            let reason = end.reason(&error);
+            if end.side == TlsSide::Client && !relay.has_delivered {
+                relay.answer(&reason);
+            }
+            let _ = known.set(reason);
+        }
         relay.leave();
     })?;
     Ok(Dialed {
         stream: ours,
         behind,
+        failure,
     })
 }
 
@@ -133,6 +161,16 @@ impl Relay {
             Err(nix::errno::Errno::EINTR) => Ok((false, false)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Answers the client's first request in the server's place.
+    fn answer(&self, reason: &str) {
+        let answer = RunAnswer::Failed {
+            reason: reason.to_owned(),
+            code: FAILED,
+        };
+        // There is room for it: nothing was written before.
+        let _ = Frame::send(&mut &self.plain, &answer);
     }
 
     /// Both sides see that the thread has gone, even if a child of fork(2) has their descriptors.
@@ -207,6 +245,7 @@ impl Relay {
         }
         match self.plain.write(&self.arrived) {
             Ok(length) => {
+                self.has_delivered = true;
                 self.arrived.drain(..length);
                 Ok(())
             }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
 //! Both ends of connections over the network of this host.
 
-use outboard_protocol::frames::{Frame, Request};
+use outboard_protocol::frames::{Frame, Request, RunAnswer};
 use outboard_protocol::url::ServerUrl;
 use outboard_tls::{connect, make_certificates, NetworkListener, TlsIdentity};
+use rustix::net::sockopt;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::thread;
+use std::time::Duration;
 use tempfile::{tempdir, TempDir};
 
 fn certificates() -> TempDir {
@@ -33,13 +35,6 @@ fn pair(client: &TempDir, server: &TempDir) -> (UnixStream, UnixStream) {
         client.connect(near).unwrap(),
         server.server().unwrap().accept(far).unwrap(),
     )
-}
-
-/// Whether a byte comes through.
-fn carries(mut from: &UnixStream, mut to: &UnixStream) -> bool {
-    // It may have ended already.
-    let _ = from.write_all(b"x");
-    to.read_exact(&mut [0]).is_ok()
 }
 
 #[test]
@@ -73,22 +68,102 @@ fn what_was_sent_before_an_end_arrives() {
     assert_eq!(all.len(), 300_000);
 }
 
+/// The reason that a client finds in the place of an answer.
+fn answer(client: &UnixStream) -> String {
+    let frame = Frame::read(&mut &*client).unwrap().expect("an answer");
+    match frame.message().unwrap() {
+        RunAnswer::Failed { reason, .. } => reason,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+/// Connects to a listener. Returns the reasons of the client and of the server.
+fn reasons(listener: &NetworkListener, client: impl FnOnce() -> UnixStream) -> [String; 2] {
+    let client = client();
+    let connection = listener.accept().unwrap();
+    let _ = Frame::send(&mut &client, &Request::Status);
+    assert!(Frame::read(&mut &connection.stream)
+        .ok()
+        .flatten()
+        .is_none());
+    let told = connection.failure.get().expect("a reason").clone();
+    drop(connection);
+    [answer(&client), told]
+}
+
 #[test]
-fn strangers_are_refused() {
+fn strangers_learn_why_they_are_refused() {
     let (ours, theirs) = (certificates(), certificates());
-    let (client, server) = pair(&theirs, &ours);
-    assert!(!carries(&client, &server));
-    let (client, server) = pair(&ours, &theirs);
-    assert!(!carries(&server, &client));
+    let keys = |keys: &TempDir| format!("certificates={}", keys.path().display());
+    let (listener, url) = listener("tls", &keys(&ours));
+    let other = ServerUrl::parse(format!("{url},{}", keys(&theirs)).into()).unwrap();
+    // The client finds that the server is another one, and says so.
+    let [client, server] = reasons(&listener, || connect(&other).unwrap());
+    let file = |keys: &TempDir, name: &str| keys.path().join(name).display().to_string();
+    let wanted = format!(
+        "the certificate of the server is not good for {}: another authority has made it",
+        file(&theirs, "authority.pem")
+    );
+    assert_eq!(client, wanted);
+    let wanted = format!(
+        "the client refuses the certificate {}: another authority has made it",
+        file(&ours, "server.pem")
+    );
+    assert_eq!(server, wanted);
+    // A client that knows the authority, and has a certificate of another one.
+    fs::copy(
+        ours.path().join("authority.pem"),
+        theirs.path().join("authority.pem"),
+    )
+    .unwrap();
+    let [client, server] = reasons(&listener, || connect(&other).unwrap());
+    let wanted = format!(
+        "the server refuses the certificate {}: another authority has made it",
+        file(&theirs, "client.pem")
+    );
+    assert_eq!(client, wanted);
+    assert!(
+        server.starts_with("the certificate of the client is not good for"),
+        "{server}"
+    );
     // A server's certificate is none for a client.
-    let (near, far) = sockets();
+    let address = url.to_string();
+    let address = address.strip_prefix("tls:").unwrap();
     let wrong = TlsIdentity::read(ours.path(), "server").unwrap();
-    let client = wrong.connect(near).unwrap();
-    let server = TlsIdentity::read(ours.path(), "server").unwrap();
-    assert!(!carries(
-        &client,
-        &server.server().unwrap().accept(far).unwrap()
-    ));
+    let dial = || wrong.connect(TcpStream::connect(address).unwrap()).unwrap();
+    let [client, server] = reasons(&listener, dial);
+    assert!(
+        client.contains("server.pem") && client.contains("other side"),
+        "{client}"
+    );
+    assert!(server.contains("other side"), "{server}");
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_named() {
+    let keys = certificates();
+    let (near, mut far) = sockets();
+    let client = TlsIdentity::read(keys.path(), "client").unwrap();
+    let client = client.connect(near).unwrap();
+    far.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    let reason = answer(&client);
+    assert!(reason.starts_with("no TLS with the server: "), "{reason}");
+}
+
+#[test]
+fn a_host_that_falls_silent_is_noticed() {
+    let directory = tempdir().unwrap();
+    let (listener, url) = listener("tcp", &token(&directory, "own", "a secret of some length"));
+    let client = connect(&url).unwrap();
+    let server = listener.accept().unwrap();
+    for socket in [&client, &server.stream] {
+        assert!(sockopt::socket_keepalive(socket).unwrap());
+        let asks = sockopt::tcp_keepintvl(socket).unwrap() * sockopt::tcp_keepcnt(socket).unwrap();
+        let silent = sockopt::tcp_keepidle(socket).unwrap() + asks;
+        assert!(silent <= Duration::from_secs(60), "{silent:?}");
+        let unanswered = sockopt::tcp_user_timeout(socket).unwrap();
+        assert!((1..=60_000).contains(&unanswered), "{unanswered}");
+    }
 }
 
 #[test]
