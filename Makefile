@@ -45,8 +45,7 @@ library: kernel
 
 program: library
 	@$(BUILD)/program.sh
-	@$(BUILD)/volume-library.sh
-	@$(BUILD)/client-library.sh
+	@$(BUILD)/c-libraries.sh
 
 demo:
 	@$(MAKE) --no-print-directory $(DEMO_KERNEL) program

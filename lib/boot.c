@@ -509,6 +509,8 @@ int ob_halt_on(struct ob_instance *instance)
 
 	if (!instance)
 		return -EINVAL;
+	if (__atomic_load_n(&instance->state, __ATOMIC_SEQ_CST) != OB_INSTANCE_EMPTY)
+		ob_halt_hooks_run(instance);
 	error = ob_upcall(instance, halt)(&halted);
 	if (!halted)
 		return error;

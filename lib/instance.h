@@ -66,6 +66,9 @@ void ob_instance_close(struct ob_instance *instance);
 /* The kernel's function, as in ob_upcall(instance, disk_remove)(disk). */
 #define ob_upcall(instance, name) __atomic_load_n(&(instance)->upcalls.name, __ATOMIC_ACQUIRE)
 
+/* halt_hook.c: calls all functions of ob_halt_hook_add(). */
+void ob_halt_hooks_run(struct ob_instance *instance);
+
 /*
  * instance.c: in a child that did not run the hook for fork(), does what the hook does. Before the
  * first lock of a call that gives the process another kernel.

@@ -6,10 +6,10 @@
 # program and the library: gdb and profilers of users need them.
 source "$(dirname "$0")/common.sh"
 
-volumes=$LIB_DIR/liboutboard-volume.so.0
-client=$LIB_DIR/liboutboard-client.so.0
+# Those that are made of crates, the last one last.
+libraries=(volume server client)
 if [ ! -x "$PROGRAM" ] ||
-	{ [ "$VARIANT" = full ] && { [ ! -e "$volumes" ] || [ ! -e "$client" ]; }; }; then
+	{ [ "$VARIANT" = full ] && [ ! -e "$LIB_DIR/liboutboard-${libraries[-1]}.so.0" ]; }; then
 	make --no-print-directory -C "$REPO" program
 fi
 
@@ -28,7 +28,7 @@ ln -sf liboutboard.so.0 "$target/lib/liboutboard.so"
 install -m 644 "$LIB_DIR/liboutboard.a" "$LIB_DIR/outboard-components" \
 	"$LIB_DIR/liboutboard-components.a" "$target/lib/"
 # Only the profile full has them.
-for library in volume client; do
+for library in "${libraries[@]}"; do
 	name=liboutboard-$library
 	[ -e "$LIB_DIR/$name.so.0" ] || continue
 	install -m 644 "$LIB_DIR/$name.so.0" "$LIB_DIR/$name.a" "$target/lib/"

@@ -90,6 +90,15 @@ def test_programs_of_users(work):
         variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
         done = host.run(program, "unix:/none/socket", "/file", ok=(1,), **variables)
         assert done.stderr.startswith("cannot connect to unix:/none/socket: No such file"), words
+    # The library of servers.
+    source = f"{REPOSITORY}/docs/examples/serve.c"
+    for words in ((), ("--static",)):
+        options = [word.removeprefix("-") for word in words]
+        host.run("gcc", "-Wall", "-Wextra", "-Werror", *options, "-o", program, source,
+                 *flags(root, *words, package="outboard-server"))
+        variables = {} if words else {"LD_LIBRARY_PATH": f"{root}/opt/outboard/lib"}
+        done = host.run(program, "unix:/none/socket", ok=(1,), **variables)
+        assert done.stderr == ("cannot serve unix:/none/socket: No such file or directory\n"), words
     # The Python package finds the library by its own place.
     package = f"{root}/opt/outboard/lib/python3/dist-packages"
     assert host.run(sys.executable, "-c", PYTHON, PYTHONPATH=package).stdout == (

@@ -146,8 +146,8 @@ def network_server(example, proofs):
     """The same over TCP and TLS."""
     with tempfile.TemporaryDirectory(prefix="outboard-clients-", dir="/tmp") as directory:
         server = Server(example, f"{directory}/socket",
-                        f"tcp:127.0.0.1:0,token={proofs}/token",
-                        f"tls:127.0.0.1:0,certificates={proofs}/own")
+                        f"tcp:127.0.0.1:0,token={proofs}/token,user=0",
+                        f"tls:127.0.0.1:0,certificates={proofs}/own,user=0")
         yield server
         server.kill()
 

@@ -4,10 +4,11 @@
 import os
 import socket
 import subprocess
+import time
 
 import pytest
 
-from support import program, programs
+from support import host, patience, program, programs
 from support.kernel_server import KernelServer, serving
 
 PROGRAMS = ("cat", "id")
@@ -87,13 +88,86 @@ def test_strangers_are_kept_out(places, proofs, scheme):
     stranger = server_at(places, proofs, scheme + " root", proof=1)
     refused = program.run("status", stranger.url)
     assert refused.code == 1 and not refused.out and refused.err.count("\n") == 1, refused
+    assert "another authority has made it" in refused.err or "not the token" in refused.err
     assert TOKEN not in refused.err
     # Somebody who speaks neither protocol, and one who says nothing.
-    host, port = places[scheme].split(":")[1:]
-    with socket.create_connection((host, int(port))) as garbage, \
-            socket.create_connection((host, int(port))):
+    address, port = places[scheme].split(":")[1:]
+    with socket.create_connection((address, int(port))) as garbage, \
+            socket.create_connection((address, int(port))):
         garbage.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(1000))
         assert server_at(places, proofs, scheme).status()["programs"] == 0
+
+
+PURPOSE = "extendedKeyUsage=clientAuth\nsubjectAltName=DNS:outboard-client\n"
+SETTINGS = """\
+[ca]
+default_ca = own
+[own]
+database = index
+serial = serial
+new_certs_dir = .
+default_md = default
+policy = any
+[any]
+commonName = supplied
+"""
+
+
+def make_expired(directory, authority_of):
+    """A client's certificate that was good for a moment, of an authority of its own."""
+    for name in ("authority", "client"):
+        subject, key = f"/CN=expired {name}", f"{directory}/{name}-key.pem"
+        host.run("openssl", "req", "-x509" if name == "authority" else "-new", "-newkey",
+                 "ed25519", "-nodes", "-subj", subject, "-keyout", key, "-out",
+                 f"{directory}/{name}.pem")
+        os.chmod(key, 0o600)
+    for name, text in (("purpose", PURPOSE), ("index", ""), ("serial", "01\n"),
+                       ("settings", SETTINGS)):
+        with open(f"{directory}/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+    host.run("openssl", "ca", "-batch", "-notext", "-config", "settings", "-cert", "authority.pem",
+             "-keyfile", "authority-key.pem", "-in", "client.pem", "-extfile", "purpose",
+             "-startdate", "20200101000000Z", "-enddate", "20200102000000Z",
+             "-out", "expired.pem", cwd=directory)
+    os.rename(f"{directory}/expired.pem", f"{directory}/client.pem")
+    # The server knows both authorities, and so does the client.
+    both = "".join(open(f"{place}/authority.pem", encoding="ascii").read()
+                   for place in (authority_of, directory))
+    for place in (authority_of, directory):
+        with open(f"{place}/authority.pem", "w", encoding="ascii") as file:
+            file.write(both)
+    return f"certificates={directory}"
+
+
+@pytest.mark.needs("openssl")
+def test_a_certificate_that_is_refused_is_named(root, proofs, tmp_path):
+    """By both sides, in one line with the reason."""
+    for name in ("own", "expired"):
+        (tmp_path / name).mkdir(mode=0o700)
+    own = make_certificates(tmp_path / "own")
+    expired = make_expired(f"{tmp_path}/expired", f"{tmp_path}/own")
+    place, token = f"tls:127.0.0.1:{free_port()}", f"tcp:127.0.0.1:{free_port()}"
+    words = program.command("server", "--root", root, f"{place},{own}",
+                            f"{token},{proofs['tcp'][0]}")
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
+        patience.wait_until(lambda: program.run("status", f"{place},{own}").code == 0,
+                            "the server serves")
+        assert server.stderr
+        for url, mine, its in (
+                (f"{place},{expired}", f"refuses the certificate {tmp_path}/expired/client.pem: it "
+                 "has expired", "the certificate of the client is not good for "
+                 f"{tmp_path}/own/authority.pem: it has expired"),
+                (f"{place},{proofs['tls'][0]}", "the certificate of the server is not good for ",
+                 f"the client refuses the certificate {tmp_path}/own/server.pem: another "),
+                (f"{token},{proofs['tcp'][1]}", "not the token", "does not know the token")):
+            # The server reports once a second.
+            time.sleep(1.1)
+            refused = program.run("status", url)
+            assert refused.code == 1 and mine in refused.err, refused
+            assert refused.err.count("\n") == 1
+            assert its in server.stderr.readline()
+        server.terminate()
+        assert server.wait(timeout=60) == 0
 
 
 @pytest.mark.parametrize("scheme", ("tcp", "tls"))

@@ -101,6 +101,23 @@ impl<'a> InBytes<'a> {
     }
 }
 
+/// A `const T *` to values without a size, whose number comes beside it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct InValues<'a, T>(*const T, PhantomData<&'a [T]>);
+
+impl<'a, T: Copy> InValues<'a, T> {
+    pub fn get(self, count: usize, what: &str) -> Result<&'a [T]> {
+        check_length(count.saturating_mul(size_of::<T>()), self.0.is_null(), what)?;
+        if count == 0 {
+            return Ok(&[]);
+        }
+        // SAFETY: not NULL; the caller passes this many values, which stay as they are during the
+        // call.
+        Ok(unsafe { slice::from_raw_parts(self.0, count) })
+    }
+}
+
 /// A `void *` to bytes that the call fills.
 #[repr(transparent)]
 pub struct OutBytes<'a>(*mut u8, PhantomData<&'a mut [u8]>);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The functions of `outboard/volume.h`, which documents them.
+//! The functions of `outboard/volume.h` and `outboard/server.h`, which document them. Two libraries
+//! are made of this crate: liboutboard-volume and liboutboard-server.
 //!
 //! Each function is a few lines: it checks its arguments (`argument`), finds the objects of its
 //! handles (`handle`), calls the Rust API, and returns a number (`result`). A panic of Rust
@@ -20,6 +21,7 @@ mod memory;
 mod open;
 mod path;
 mod result;
+mod serve;
 mod stat;
 mod transfer;
 mod volume;

@@ -95,6 +95,18 @@ fn c_text(text: String) -> CString {
 }
 
 impl CallFailure {
+    /// Keeps the texts for the thread. Returns `-errno`, for headers whose codes these are.
+    fn report_errno(self) -> c_int {
+        let errno = match (self.errno, self.code) {
+            (0, code) if code == code_of(ErrorKind::Usage) => libc::EINVAL,
+            (0, INTERNAL) => libc::ENOTRECOVERABLE,
+            (0, _) => libc::EIO,
+            (errno, _) => errno,
+        };
+        self.report();
+        -errno
+    }
+
     /// Keeps the texts for the thread. Returns the code.
     fn report(self) -> c_int {
         let last = Last {
@@ -122,7 +134,7 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let text = PANIC.try_with(RefCell::take).unwrap_or_default();
         Err(CallFailure::internal(format!(
-            "a mistake in liboutboard-volume: {text}; please report it"
+            "a mistake in this library of Outboard: {text}; please report it"
         )))
     })
 }
@@ -135,6 +147,11 @@ pub fn status(work: impl FnOnce() -> Result<()>) -> c_int {
 /// Does the work of a call that returns a number or an error.
 pub fn code(work: impl FnOnce() -> Result<c_int>) -> c_int {
     caught(work).unwrap_or_else(CallFailure::report)
+}
+
+/// Does the work of a call that returns a number or `-errno`.
+pub fn number_or_errno(work: impl FnOnce() -> Result<c_int>) -> c_int {
+    caught(work).unwrap_or_else(CallFailure::report_errno)
 }
 
 /// Does the work of a call that returns a count or an error.
@@ -162,6 +179,11 @@ fn last_text(text: impl FnOnce(&Last) -> *const c_char) -> *const c_char {
 
 #[no_mangle]
 pub extern "C" fn ob_volume_error() -> *const c_char {
+    last_text(|last| last.message.as_ptr())
+}
+
+#[no_mangle]
+pub extern "C" fn ob_serve_error() -> *const c_char {
     last_text(|last| last.message.as_ptr())
 }
 

@@ -3,12 +3,12 @@
 
 use crate::connection::{Attachment, ServerConnection};
 use crate::error::ClientError;
-use crate::forks::forks;
 use crate::marshal::{make_call, CallEnd};
 use crate::pointer::OwnMemory;
 use crate::session::{from_environment, ServerPlace};
 use crate::threads::{leave, with_own_slot, with_slot, AttachedSlot};
 use outboard_protocol::client::Ticket;
+use outboard_slot::forks::forks;
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

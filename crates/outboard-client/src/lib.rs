@@ -5,7 +5,6 @@ mod c_api;
 mod client;
 mod connection;
 mod error;
-mod forks;
 mod frame_calls;
 mod marshal;
 mod pointer;

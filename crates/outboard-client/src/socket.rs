@@ -2,8 +2,8 @@
 //! The socket of a connection: a stream of frames with descriptors, which the program does not see
 //! among its own descriptors.
 
-use crate::forks;
 use outboard_protocol::url::ServerUrl;
+use outboard_slot::forks;
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use rustix::io::fcntl_dupfd_cloexec;

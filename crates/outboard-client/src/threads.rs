@@ -2,10 +2,10 @@
 //! The slots of the calling thread: one for each client that it has used.
 
 use crate::connection::{Attachment, ServerConnection, ServerPeer};
-use crate::forks::forks;
 use crate::marshal::{CallEnd, Carrier};
 use crate::way::CallWay;
 use outboard_protocol::CallRequest;
+use outboard_slot::forks::forks;
 use outboard_slot::layout;
 use std::cell::RefCell;
 use std::sync::Arc;

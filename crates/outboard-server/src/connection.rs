@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The connection of a client, from its first message on.
 
+use crate::answers::FAILED;
 use crate::frame_calls::FrameWriter;
 use crate::peer::ClientPeer;
 use crate::process::{ClientProcess, ProcessOwner};
@@ -21,8 +22,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The exit code of a refused client.
-const FAILED: u8 = 125;
 /// Most bytes of a name that Linux keeps.
 const NAME_LENGTH: usize = 15;
 /// Between two looks whether a thread has taken its new slot.

@@ -13,7 +13,7 @@ use outboard_protocol::client::ClientRequest;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicU64;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Until processes that were killed have ended.
@@ -44,7 +44,7 @@ pub struct ClientRow {
 /// When this is dropped, all clients are disconnected.
 pub struct ClientServer {
     shared: Arc<Shared>,
-    watcher: Option<Watcher>,
+    watcher: Mutex<Option<Watcher>>,
 }
 
 impl ClientServer {
@@ -75,7 +75,7 @@ impl ClientServer {
         };
         Ok(Self {
             shared: Arc::new(shared),
-            watcher: Some(watcher),
+            watcher: Mutex::new(Some(watcher)),
         })
     }
 
@@ -121,6 +121,15 @@ impl ClientServer {
         self.disconnect_all();
     }
 
+    /// Ends the thread that watches for ends of clients: no further client may come. Blocks for a
+    /// moment.
+    pub(crate) fn stop(&self) {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = watcher.take() {
+            watcher.stop(&self.shared.instance);
+        }
+    }
+
     /// Ends all connections of clients. Those that come later are served.
     pub fn disconnect_all(&self) {
         for process in self.shared.keeper.all() {
@@ -134,8 +143,6 @@ impl ClientServer {
 impl Drop for ClientServer {
     fn drop(&mut self) {
         self.disconnect_all();
-        if let Some(watcher) = self.watcher.take() {
-            watcher.stop(&self.shared.instance);
-        }
+        self.stop();
     }
 }

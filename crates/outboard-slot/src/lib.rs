@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+#[doc(hidden)]
+pub mod forks;
 pub mod layout;
 mod memory;
 mod placement;

@@ -128,6 +128,10 @@ extern "C" {
     pub fn ob_boot_error_on(instance: *mut ob_instance) -> *const c_char;
     pub fn ob_snapshot_status_on(instance: *mut ob_instance) -> *const c_char;
     pub fn ob_halt_on(instance: *mut ob_instance) -> c_int;
+    pub fn ob_halt_hook_add(
+        function: extern "C" fn(*mut c_void, *mut ob_instance),
+        context: *mut c_void,
+    ) -> c_int;
     pub fn ob_syscall_on(instance: *mut ob_instance, number: c_long, ...) -> c_long;
     pub fn ob_interrupt_on(instance: *mut ob_instance, thread: c_int) -> c_int;
     pub fn ob_abort_call_on(instance: *mut ob_instance, thread: c_int) -> c_int;

@@ -18,7 +18,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process;
 use std::ptr::{null_mut, NonNull};
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8};
 use std::sync::Arc;
 
 const RUNNING: u8 = 0;
@@ -33,6 +34,10 @@ pub(crate) struct InstanceHandle {
     process: u32,
     /// HALTED also before the boot.
     state: AtomicU8,
+    /// The program has booted it by the C library, and halts and frees it so.
+    is_borrowed: bool,
+    /// It is borrowed, and must not be used any more: the handle may be that of another kernel.
+    is_left: AtomicBool,
 }
 
 // SAFETY: any thread may call the library with a handle at any time until it is freed, which only
@@ -43,6 +48,9 @@ unsafe impl Sync for InstanceHandle {}
 
 impl Drop for InstanceHandle {
     fn drop(&mut self) {
+        if self.is_borrowed {
+            return;
+        }
         let raw = self.raw.as_ptr();
         // SAFETY: nobody else has the handle any more.
         let frees = || unsafe { ffi::ob_instance_free(raw) == 0 };
@@ -73,6 +81,8 @@ impl EmptyInstance {
             callbacks: Callbacks::default(),
             process: process::id(),
             state: AtomicU8::new(HALTED),
+            is_borrowed: false,
+            is_left: AtomicBool::new(false),
         }))
     }
 
@@ -142,8 +152,46 @@ impl fmt::Debug for Instance {
 }
 
 impl Instance {
-    /// The handle, which is good for as long as this instance lives.
+    /// The kernel of a handle that the program has from the C library, with which it halts and
+    /// frees the kernel. [`Instance::leave`] has to come before that. NULL: the default instance.
+    ///
+    /// # Safety
+    /// The handle is good until then.
+    pub unsafe fn of_program(raw: *mut ffi::ob_instance) -> Self {
+        // SAFETY: the function has no arguments.
+        let default = || unsafe { ffi::ob_instance_default() };
+        let raw = NonNull::new(raw).or_else(|| NonNull::new(default()));
+        Self {
+            handle: Arc::new(InstanceHandle {
+                raw: raw.expect("the default instance always exists"),
+                callbacks: Callbacks::default(),
+                process: process::id(),
+                state: AtomicU8::new(RUNNING),
+                is_borrowed: true,
+                is_left: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Of a borrowed kernel: all later calls by this instance and its clones fail.
+    pub fn leave(&self) {
+        if self.is_borrowed() {
+            self.handle.is_left.store(true, SeqCst);
+            self.handle.state.store(HALTED, SeqCst);
+        }
+    }
+
+    /// Whether the program has booted it by the C library.
+    pub fn is_borrowed(&self) -> bool {
+        self.handle.is_borrowed
+    }
+
+    /// The handle, which is good for as long as this instance lives. NULL, which all functions
+    /// refuse, if it was [left](Self::leave).
     pub(crate) fn raw(&self) -> *mut ffi::ob_instance {
+        if self.handle.is_left.load(Relaxed) {
+            return null_mut();
+        }
         self.handle.raw.as_ptr()
     }
 

@@ -22,6 +22,7 @@ mod entries;
 mod explained;
 mod fd;
 mod file_lock;
+mod halt_hook;
 mod handle;
 mod host_event;
 mod hub_server;
@@ -40,6 +41,7 @@ mod path;
 mod process;
 mod program;
 mod secret;
+mod signal_mask;
 mod slot_call;
 mod socket;
 mod standard;
@@ -63,6 +65,7 @@ pub use entries::{Entries, RawEntry};
 pub use explained::{errno, explained};
 pub use fd::Fd;
 pub use file_lock::FileLock;
+pub use halt_hook::HaltHook;
 pub use handle::FileHandle;
 pub use host_event::HostEvent;
 pub use hub_server::HubServer;
@@ -79,6 +82,7 @@ pub use process::{
     set_name, Inherited,
 };
 pub use secret::{Secret, SecretFile};
+pub use signal_mask::without_signals;
 pub use socket::{
     accept, peer_credentials, receive_fd, receive_with_fd, send_fd, send_with_fd, PeerCredentials,
 };

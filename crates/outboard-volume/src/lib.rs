@@ -57,9 +57,6 @@ mod opened_disk;
 #[doc(hidden)]
 pub mod options;
 pub mod overlay_file;
-#[doc(hidden)]
-mod parting;
-pub mod peer_rules;
 mod port_gates;
 #[doc(hidden)]
 pub mod program;
@@ -69,7 +66,6 @@ pub mod remote;
 pub mod scratch;
 #[doc(hidden)]
 pub mod server_ends;
-mod server_listener;
 #[doc(hidden)]
 pub mod servers;
 #[doc(hidden)]

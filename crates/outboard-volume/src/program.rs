@@ -9,7 +9,6 @@
 //! | of the children (`children`) | waits for all programs without a parent, as init does |
 //! | the caller | waits for the first program, and passes on signals that ask this process to end |
 
-mod answers;
 mod children;
 mod command;
 mod connected_program;
@@ -19,13 +18,13 @@ mod ends;
 mod first_program;
 mod first_run;
 mod idle;
-mod kernel_server;
 mod log_output;
 mod network;
 mod outside;
 mod patience;
 mod ready_root;
 mod root_source;
+mod server_programs;
 mod serving;
 mod start;
 mod streams;

@@ -11,13 +11,11 @@
 //! | server | keeper | the end of the parting socket | the keeper removes files of sockets |
 //! | keeper | server | the end of the parting socket | connections that wait are told |
 
-use crate::parting::send_last;
-use crate::peer_rules::PeerRules;
-use crate::server_listener::ServerListener;
 use outboard::receive_fd;
 use outboard_error::{Error, Result};
 use outboard_protocol::frames::RunAnswer;
 use outboard_protocol::url::ServerUrl;
+use outboard_server::{send_last, PeerRules, ServerListener};
 use outboard_worker::{Parent, WorkerProcess};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
@@ -47,7 +45,6 @@ pub struct ServerEnds {
     pub(crate) keeper: Parent<GivenSockets, ServerReady>,
     pub(crate) listeners: Vec<ServerListener>,
     pub(crate) waiting: WaitingForEnd,
-    pub(crate) rules: PeerRules,
 }
 
 /// Connections that wait for the server's end.
@@ -73,7 +70,7 @@ impl ServerEnds {
         };
         let parting = Arc::new(receive_fd(io::stdout()).map_err(failed)?.into());
         let at = |(socket, url): (OwnedFd, &ServerUrl)| {
-            let listener = ServerListener::new(socket, url);
+            let listener = ServerListener::new(socket, url, rules.clone());
             listener.map_err(|error| Error::failed(format!("cannot serve {url}"), &error))
         };
         let sockets = receive(given.listeners)?.into_iter();
@@ -85,7 +82,6 @@ impl ServerEnds {
                 connections: Arc::default(),
                 parting,
             },
-            rules,
         };
         Ok((ends, receive(given.passed)?))
     }

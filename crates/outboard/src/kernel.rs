@@ -7,7 +7,7 @@ use crate::log::Level;
 use crate::readiness::BridgePlace;
 use crate::{Component, Fd, KernelError, System};
 use outboard_sys::kernel as sys;
-use outboard_sys::{EmptyInstance, Instance};
+use outboard_sys::{EmptyInstance, HaltHook, Instance};
 use std::ffi::CString;
 use std::io;
 use std::path::Path;
@@ -135,15 +135,7 @@ impl Builder {
     /// Boots the kernel. [`KernelError::TooMany`] if this process has as many as it can.
     pub fn boot(self) -> io::Result<Kernel> {
         let empty = self.prepared.map_or_else(EmptyInstance::new, Ok)?;
-        let instance = empty.boot(self.config)?;
-        let kernel = Kernel {
-            shared: Arc::new(SharedKernel {
-                system: System::Kernel(instance.clone()),
-                instance,
-                mounts: AtomicU32::new(0),
-                bridge: BridgePlace::default(),
-            }),
-        };
+        let kernel = Kernel::of_instance(empty.boot(self.config)?);
         prepare(kernel.system());
         Ok(kernel)
     }
@@ -178,8 +170,10 @@ impl SharedKernel {
 
 impl Drop for SharedKernel {
     fn drop(&mut self) {
-        // It was halted, or nobody is there to learn of an error.
-        let _ = self.instance.halt();
+        if !self.instance.is_borrowed() {
+            // It was halted, or nobody is there to learn of an error.
+            let _ = self.instance.halt();
+        }
     }
 }
 
@@ -198,6 +192,19 @@ impl Kernel {
     /// How a kernel is to be booted.
     pub fn builder() -> Builder {
         Builder::default()
+    }
+
+    /// The kernel of an instance. A borrowed one does not halt when the last handle is dropped.
+    #[doc(hidden)]
+    pub fn of_instance(instance: Instance) -> Self {
+        Self {
+            shared: Arc::new(SharedKernel {
+                system: System::Kernel(instance.clone()),
+                instance,
+                mounts: AtomicU32::new(0),
+                bridge: BridgePlace::default(),
+            }),
+        }
     }
 
     pub(crate) fn instance(&self) -> &Instance {
@@ -301,6 +308,14 @@ impl Kernel {
         self.system().thread()
     }
 
+    /// The function runs whenever the kernel is about to halt, and still takes calls, on the thread
+    /// that halts it, until the result is dropped. `EAGAIN`: this process has too many libraries
+    /// that ask for such calls.
+    #[doc(hidden)]
+    pub fn before_halt(&self, function: impl Fn() + Send + Sync + 'static) -> io::Result<HaltHook> {
+        self.instance().before_halt(function)
+    }
+
     /// Ends the blocked call of another thread early, or its next one that would block: the call
     /// fails with `EINTR`, as if by a signal. Calls on files begin again; calls on sockets return
     /// the error. [`crate::Cancel`] ends both, and loops that repeat such a call.
@@ -372,6 +387,17 @@ pub fn memory_in_use(system: &System) -> io::Result<u64> {
         "VmallocUsed:",
     ];
     Ok(uses.into_iter().map(bytes).sum())
+}
+
+/// The user of a process of a kernel, by the process's number.
+pub fn process_user(system: &System, number: i32) -> io::Result<u32> {
+    check_is_not_host(system)?;
+    let path = CString::new(format!("/proc/{number}/status"))?;
+    let text = read_text(system, &path)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // The effective one comes second.
+    let user = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    user.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Bytes by their names in /proc/meminfo of a kernel, with the colon.

@@ -72,19 +72,20 @@ pub use directory::Listing;
 #[doc(hidden)]
 pub use file_systems::component_of;
 #[doc(hidden)]
-pub use kernel::{forget_unused, memory_in_use, remembered, Remembered};
+pub use kernel::{forget_unused, memory_in_use, process_user, remembered, Remembered};
 #[doc(hidden)]
 pub use mount_table::file_system_type;
 #[doc(hidden)]
 pub use network_use::NetworkUse;
 #[doc(hidden)]
-pub use outboard_sys::signals;
-#[doc(hidden)]
 pub use outboard_sys::{
     accept, default_memory, end_at_once, explained, has_no_output, ignore, is_ignored,
     load_libslirp, log_to_stderr, peer_credentials, process_end, receive_fd, receive_with_fd,
-    restore_terminal, send_fd, send_with_fd, set_name, stopped, tolerating_no_memory, Allocator,
-    BtrfsKey, Control, Entries, Epoll, EpollEvent, Fd, FileHandle, Inherited, Instance, LimitScope,
-    Limits, ListeningSocket, NewTask, PathFd, PeerCredentials, RawEntry, RawTerminal, SecretFile,
-    StandardNumbers, System, TerminalSettings, Timer, WindowSize, CONTROL_SIZE,
+    restore_terminal, send_fd, send_with_fd, set_name, stopped, tolerating_no_memory,
+    without_signals, Allocator, BtrfsKey, Control, Entries, Epoll, EpollEvent, Fd, FileHandle,
+    HaltHook, Inherited, Instance, LimitScope, Limits, ListeningSocket, NewTask, PathFd,
+    PeerCredentials, RawEntry, RawTerminal, SecretFile, StandardNumbers, System, TerminalSettings,
+    Timer, WindowSize, CONTROL_SIZE,
 };
+#[doc(hidden)]
+pub use outboard_sys::{ffi, signals};

@@ -448,6 +448,14 @@ int ob_instance_free(struct ob_instance *instance);
 /* The handle of the default instance. */
 struct ob_instance *ob_instance_default(void);
 
+/*
+ * From now on, each halt of a kernel of this process first calls the function, on the thread that
+ * halts, while the kernel still takes calls. For libraries whose threads make calls of kernels that
+ * others halt. Children of fork() inherit it. There is no way to remove it. Returns 0, -EINVAL
+ * (NULL), or -EAGAIN (there are 8 already).
+ */
+int ob_halt_hook_add(void (*function)(void *context, struct ob_instance *instance), void *context);
+
 void ob_prepare_on(struct ob_instance *instance);
 void ob_prepare_programs_on(struct ob_instance *instance);
 int ob_boot_on(struct ob_instance *instance, const struct ob_config *config);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The first program of a run, with whose end the run ends.
 
-use super::answers::failed;
 use super::start::ProgramRun;
 use outboard_protocol::frames::{Frame, Request, RunAnswer};
+use outboard_server::failed;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;

@@ -3,7 +3,7 @@
 
 use super::children::Children;
 use super::command::ProgramCommand;
-use super::control::{ControlServer, Service};
+use super::control::{FurtherPrograms, RunService};
 use super::ends::ProgramEnds;
 use super::first_program::FirstProgram;
 use super::idle::IdleWatch;
@@ -15,12 +15,12 @@ use super::streams::Streams;
 use crate::control_socket::ControlSocket;
 use crate::new_overlay::NewOverlay;
 use crate::port_gates::PortGates;
-use crate::server_listener::Accepted;
 use crate::session::Session;
 use outboard::{signals, Cancel, RunningProgram};
 use outboard_error::{Error, Result};
 use outboard_protocol::frames::{Frame, RunAnswer};
 use outboard_sandbox::interrupt::Interrupt;
+use outboard_server::{Connections, NewConnection};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -59,7 +59,7 @@ impl Session {
 
 /// Commands are served, by the control socket of a run in the background.
 struct ServedRun {
-    server: Arc<ControlServer>,
+    connections: Arc<Connections<RunService>>,
     record: File,
 }
 
@@ -71,29 +71,29 @@ impl ServedRun {
         children: &Arc<Children>,
         first: i32,
     ) -> io::Result<Self> {
-        let service = Service::Run(FirstProgram::new(first));
-        let server = Arc::new(ControlServer::new(run, Arc::clone(children), service));
+        let connections = Connections::new(RunService {
+            further: FurtherPrograms::new(run, children),
+            first: FirstProgram::new(first),
+        });
         // It may have gone.
         let _ = Frame::send(&mut &socket.starter, &RunAnswer::Started);
-        server.start(|| ControlSocket::accept().map(Accepted::Host))?;
+        connections.start(|| ControlSocket::accept().map(NewConnection::of_owner))?;
         Ok(Self {
-            server,
+            connections,
             record: socket.record,
         })
     }
 
     /// The first program has ended.
     fn first_ended(&self, status: ExitStatus) {
-        if let Service::Run(first) = &self.server.service {
-            first.has_ended(status);
-        }
+        self.connections.service.first.has_ended(status);
     }
 
     /// All programs have ended. Lets commands read the rest, and records the end. Blocks, but not
     /// for long.
     fn finish(mut self, status: ExitStatus) {
         let begin = Instant::now();
-        while self.server.is_used() && begin.elapsed() < PARTING {
+        while self.connections.is_used() && begin.elapsed() < PARTING {
             thread::sleep(INTERVAL);
         }
         let signal = || 128 + status.signal().unwrap_or_default();
@@ -148,7 +148,7 @@ fn to_its_end(
         if let Some(idle) = &mut idle {
             let has_commands = served
                 .as_ref()
-                .is_some_and(|served| served.server.is_used());
+                .is_some_and(|served| served.connections.is_used());
             idle.poll(is_awaited || has_commands);
         }
     };

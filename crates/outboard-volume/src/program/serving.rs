@@ -4,16 +4,16 @@
 //! | thread | does |
 //! |---|---|
 //! | of the keeper | waits for the end of the channel to the keeper: the server has to end |
-//! | of each socket, of each connection | `control` |
+//! | of each socket, of each connection | those of `outboard-server` |
 //! | the caller | waits for a reason to end, and ends all |
 
 use super::children::Children;
 use super::command::ProgramCommand;
-use super::control::{ControlServer, Service};
+use super::control::FurtherPrograms;
 use super::ends::ProgramEnds;
-use super::kernel_server::{EndAsked, KernelServer};
 use super::patience::PATIENCE;
 use super::root_source::RootSource;
+use super::server_programs::{EndAsked, KernelPrograms};
 use super::start::ProgramRun;
 use crate::address::ImageName;
 use crate::new_overlay::NewOverlay;
@@ -23,7 +23,7 @@ use crate::session::Session;
 use outboard::{Mount, MountPlace};
 use outboard_error::{Error, Result};
 use outboard_sandbox::interrupt::Interrupt;
-use outboard_server::{ClientLimits, ClientServer};
+use outboard_server::{ClientLimits, ClientServer, Connections, KernelService};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
@@ -116,7 +116,8 @@ fn show(run: &ProgramRun, mount: &Mount, place: &VolumePlace) -> io::Result<Opti
 
 /// Connections are served.
 struct Server {
-    control: Arc<ControlServer>,
+    run: Arc<ProgramRun>,
+    connections: Arc<Connections<KernelService<KernelPrograms>>>,
     asked: Receiver<EndAsked>,
 }
 
@@ -127,12 +128,13 @@ impl Server {
         let limits = ClientLimits::default();
         let clients = ClientServer::start_in(&run.kernel, run.root().as_ref(), limits);
         let clients = clients.map_err(failed)?;
-        let server = KernelServer::new(ends.rules, clients, ends.waiting, end.clone());
         let children = Arc::new(Children::new(run.kernel.system()));
-        let service = Service::Kernel(server);
-        let control = Arc::new(ControlServer::new(run, children, service));
+        let further = FurtherPrograms::new(run, &children);
+        let programs = KernelPrograms::new(further, ends.waiting, end.clone());
+        let connections = Connections::new(KernelService::new(&run.kernel, clients, programs));
         for listener in ends.listeners {
-            control.start(move || listener.accept()).map_err(failed)?;
+            let started = connections.start(move || listener.accept());
+            started.map_err(failed)?;
         }
         let mut keeper = ends.keeper;
         keeper.send(&ServerReady).map_err(Error::from)?;
@@ -141,7 +143,11 @@ impl Server {
             .name("keeper".to_owned())
             .spawn(watch);
         watching.map_err(failed)?;
-        Ok(Self { control, asked })
+        Ok(Self {
+            run: Arc::clone(run),
+            connections,
+            asked,
+        })
     }
 
     /// Waits until somebody asks for the end.
@@ -154,7 +160,7 @@ impl Server {
         while !interrupt.asked() {
             problems.report();
             if let Some(gates) = &mut gates {
-                gates.poll(&self.control.run.kernel);
+                gates.poll(&self.run.kernel);
             }
             match self.asked.recv_timeout(PATIENCE) {
                 Err(RecvTimeoutError::Timeout) => {}
@@ -166,10 +172,9 @@ impl Server {
 
     /// Ends programs and clients.
     fn end(self) {
-        if let Service::Kernel(server) = &self.control.service {
-            server.end_clients();
-        }
-        self.control.children.end_all();
+        let service = &self.connections.service;
+        service.clients.end();
+        service.programs.end_all();
     }
 }
 

@@ -2,13 +2,13 @@
 //! The keeper of a server: makes its sockets, starts it, and ends it when a signal asks for that.
 //! It removes the sockets' files, which the server in its sandbox cannot.
 
-use super::socket_file::SocketFile;
 use super::url::ServerUrl;
 use crate::commands::background::start::own_words;
 use crate::commands::keeper::{self, Voice, LONGEST};
 use crate::commands::socket_activation;
 use outboard::Inherited;
 use outboard_error::{Error, ErrorKind, Result};
+use outboard_server::BoundSocket;
 use outboard_volume::options::Options;
 use outboard_volume::server_ends::{GivenSockets, KernelServerProcess};
 use outboard_worker::{Launch, ProcessEnd, WorkerError};
@@ -66,7 +66,7 @@ pub fn start() -> Result<()> {
 
 /// The sockets of a server.
 struct Sockets {
-    files: Vec<SocketFile>,
+    made: Vec<BoundSocket>,
     /// Of systemd, in the place of ports.
     passed: Vec<OwnedFd>,
 }
@@ -168,18 +168,18 @@ impl Sockets {
                 None => passed.push(socket_activation::take_tcp(number, inherited)?.socket),
             }
         }
-        let files: Result<Vec<SocketFile>> = kept
+        let made: Result<Vec<BoundSocket>> = kept
             .urls
             .iter()
             .map(|url| match take_at(&mut given, url) {
-                Some(listener) => Ok(SocketFile::passed(listener)),
-                None => SocketFile::listen(url, kept.is_shared),
+                Some(listener) => Ok(BoundSocket::passed(listener)),
+                None => listen(url, kept.is_shared),
             })
             .collect();
         match given.first() {
             Some(other) => Err(leads_nowhere(other)),
             None => Ok(Self {
-                files: files?,
+                made: made?,
                 passed,
             }),
         }
@@ -189,12 +189,12 @@ impl Sockets {
     fn give(&self, server: &mut KernelServerProcess) -> Result<UnixStream> {
         let (ours, theirs) = UnixStream::pair().map_err(cannot_start)?;
         let count = GivenSockets {
-            listeners: self.files.len(),
+            listeners: self.made.len(),
             passed: self.passed.len(),
         };
         server.send(&count, None).map_err(reported)?;
         server.send_descriptor(theirs.as_fd());
-        let listeners = self.files.iter().map(|file| file.listener.as_fd());
+        let listeners = self.made.iter().map(|made| made.listener.as_fd());
         let passed = self.passed.iter().map(AsFd::as_fd);
         listeners
             .chain(passed)
@@ -207,6 +207,14 @@ impl Sockets {
         let _ = parting.read(&mut [0]);
         drop(self);
     }
+}
+
+fn listen(url: &ServerUrl, is_shared: bool) -> Result<BoundSocket> {
+    let what = format!("cannot listen at {url}");
+    BoundSocket::listen(url, is_shared).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Error::known(ErrorKind::InUse, format!("{what}: {error}")),
+        _ => Error::failed(what, &error),
+    })
 }
 
 fn path_of(listener: &UnixListener) -> Option<PathBuf> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //! Counts the forks of this process, and closes the connections of its parent in a child: as long
-//! as a child has one, the parent's process of the kernel would not end with the parent.
+//! as a child has one, the other end would not see that the parent has ended.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use std::sync::Once;
@@ -12,6 +12,8 @@ static SOCKETS: AtomicPtr<Entry> = AtomicPtr::new(std::ptr::null_mut());
 const FREE: i32 = -1;
 /// One that is about to get a descriptor.
 const TAKEN: i32 = -2;
+/// An entry for all descriptors of a socket.
+const ALL: i32 = -3;
 
 /// A descriptor to be closed in a child. Entries are never freed, but used again: a child may look
 /// at them at any time.
@@ -22,13 +24,17 @@ struct Entry {
     next: Option<&'static Entry>,
 }
 
-/// The inode of a descriptor.
-pub(crate) fn inode(number: i32) -> Option<u64> {
+fn status(number: i32) -> Option<libc::stat> {
     // SAFETY: all-zero is valid for the structure.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call.
     let found = unsafe { libc::fstat(number, &mut status) } == 0;
-    found.then_some(status.st_ino)
+    found.then_some(status)
+}
+
+/// The inode of a descriptor.
+pub fn inode(number: i32) -> Option<u64> {
+    status(number).map(|status| status.st_ino)
 }
 
 /// All entries.
@@ -41,6 +47,7 @@ fn entries() -> impl Iterator<Item = &'static Entry> {
 /// In a child of fork(2), where only functions that are safe in a signal handler may be called.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    close_all();
     for entry in entries() {
         let number = entry.number.swap(FREE, Ordering::Acquire);
         // The program may have closed it, and opened something else.
@@ -51,13 +58,86 @@ extern "C" fn in_child() {
     }
 }
 
+/// Closes all descriptors of sockets for which there is an entry. The C library has its memory in
+/// order before it calls this.
+fn close_all() {
+    let is_whole = |entry: &&Entry| {
+        let order = Ordering::Acquire;
+        entry
+            .number
+            .compare_exchange(ALL, FREE, order, order)
+            .is_ok()
+    };
+    let whole = entries().filter(is_whole);
+    let mut inodes: Vec<u64> = whole
+        .map(|entry| entry.inode.load(Ordering::Relaxed))
+        .collect();
+    if inodes.is_empty() {
+        return;
+    }
+    inodes.sort_unstable();
+    for number in descriptors() {
+        if socket_inode(number).is_some_and(|inode| inodes.binary_search(&inode).is_ok()) {
+            // SAFETY: it is the connection of the parent, which nobody uses in the child.
+            unsafe { libc::close(number) };
+        }
+    }
+}
+
+/// The descriptors of this process.
+fn descriptors() -> Vec<i32> {
+    let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let number =
+        |file: std::io::Result<std::fs::DirEntry>| file.ok()?.file_name().to_str()?.parse().ok();
+    files.filter_map(number).collect()
+}
+
+/// The inode of a descriptor that is a socket.
+fn socket_inode(number: i32) -> Option<u64> {
+    let status = status(number)?;
+    (status.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(status.st_ino)
+}
+
+/// All descriptors of a socket, which children of fork(2) close, until this is dropped.
+#[derive(Debug)]
+pub struct ClosedInChildren {
+    inode: u64,
+}
+
+impl ClosedInChildren {
+    /// `number`: a descriptor of the socket. `None`: it is no socket.
+    pub fn of(number: i32) -> Option<Self> {
+        let inode = socket_inode(number)?;
+        add(ALL, inode);
+        Some(Self { inode })
+    }
+}
+
+impl Drop for ClosedInChildren {
+    fn drop(&mut self) {
+        let order = Ordering::Relaxed;
+        let is_own = |entry: &&Entry| entry.inode.load(order) == self.inode;
+        for entry in entries().filter(is_own) {
+            let freed = entry.number.compare_exchange(ALL, FREE, order, order);
+            if freed.is_ok() {
+                return;
+            }
+        }
+    }
+}
+
 /// How often this process was forked off, as far as this library was in use then.
-pub(crate) fn forks() -> u64 {
+pub fn forks() -> u64 {
     FORKS.load(Ordering::Relaxed)
 }
 
 /// Closes a descriptor in children of fork(2), until [`forget`].
-pub(crate) fn close_in_children(number: i32, inode: u64) {
+pub fn close_in_children(number: i32, inode: u64) {
+    add(number, inode);
+}
+
+/// Adds an entry. `number`: a descriptor, or [`ALL`].
+fn add(number: i32, inode: u64) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: the function calls only what is safe in a child. This library is never unloaded.
@@ -96,7 +176,7 @@ fn push(number: i32, inode: u64) {
 }
 
 /// A descriptor of this process is about to be closed.
-pub(crate) fn forget(number: i32) {
+pub fn forget(number: i32) {
     for entry in entries() {
         let order = Ordering::Relaxed;
         if entry

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Sends an answer, and waits until the other end has it and closes the connection. TCP takes back
 /// what it has sent from a socket that is closed while bytes wait in it; and a thread may have to
 /// encrypt the answer, which ends with this process. Blocks, but not for long.
-pub(crate) fn send_last(mut socket: &UnixStream, answer: &RunAnswer) -> io::Result<()> {
+pub fn send_last(mut socket: &UnixStream, answer: &RunAnswer) -> io::Result<()> {
     socket.set_write_timeout(Some(PATIENCE))?;
     Frame::send(&mut socket, answer)?;
     socket.shutdown(Shutdown::Write)?;

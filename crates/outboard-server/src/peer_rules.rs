@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Users of the host who may use a server, and who they are inside.
 
+use crate::peer::{ClientPeer, InsideUser};
 use outboard::{peer_credentials, System};
-use outboard_server::{ClientPeer, InsideUser};
 use std::io;
 use std::os::fd::AsFd;
 
 /// The rules of a server. Its own user, and root, are root inside.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerRules {
     owner: u32,
     /// Numbers of users of the host.
@@ -15,12 +15,17 @@ pub struct PeerRules {
 }
 
 impl PeerRules {
-    /// `allowed`: other users of the host. The first rule for a user counts.
+    /// `allowed`: numbers of other users of the host. The first rule for a user counts.
     pub fn new(allowed: Vec<(u32, InsideUser)>) -> Self {
         Self {
             owner: System::Host.effective_user(),
             allowed,
         }
+    }
+
+    /// Whether other users of the host have rules.
+    pub(crate) fn allow_others(&self) -> bool {
+        !self.allowed.is_empty()
     }
 
     /// The other end of a connection. The error: the number of its user, who has no rule.
@@ -34,11 +39,6 @@ impl PeerRules {
         }))
     }
 
-    /// The number of the user inside that a user of the host has who was let in.
-    pub(crate) fn inside_number(&self, user: u32) -> u32 {
-        self.inside(user).map_or(0, |inside| inside.user)
-    }
-
     fn inside(&self, user: u32) -> Option<InsideUser> {
         if user == self.owner || user == 0 {
             return Some(InsideUser::ROOT);
@@ -46,6 +46,13 @@ impl PeerRules {
         let mut rules = self.allowed.iter();
         let found = rules.find(|(allowed, _)| *allowed == user);
         found.map(|(_, inside)| *inside)
+    }
+}
+
+impl Default for PeerRules {
+    /// Nobody else may connect.
+    fn default() -> Self {
+        Self::new(Vec::new())
     }
 }
 
