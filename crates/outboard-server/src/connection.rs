@@ -143,7 +143,15 @@ fn begin(
 fn new_process(shared: &Shared, peer: &ClientPeer) -> io::Result<Arc<ClientProcess>> {
     shared.check_room()?;
     let number = shared.instance.new_process()?;
-    shared.keeper.add(number, peer.user, number)
+    let process = shared.keeper.add(number, peer.user, number)?;
+    match shared.groups.join(peer.user, number) {
+        Ok(group) => process.set_group(group),
+        Err(error) => {
+            process.kill();
+            return Err(error);
+        }
+    }
+    Ok(process)
 }
 
 impl AttachedClient {

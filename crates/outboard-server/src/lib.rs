@@ -7,6 +7,7 @@ mod client_root;
 mod connection;
 mod connections;
 mod frame_calls;
+mod groups;
 mod keeper;
 mod kernel_server;
 mod limits;

@@ -13,6 +13,7 @@
 //! | waits with a ticket of an exec | the old one, or none | one waits for its next slot |
 //! | has ended | ends | end |
 
+use crate::groups::ClientGroup;
 use crate::task_slot::TaskSlot;
 use crate::waits::Waits;
 use outboard::Fd;
@@ -53,6 +54,8 @@ struct State {
     name: String,
     /// The number of the client's process on the host.
     host_process: i32,
+    /// Its limits, which its copies share.
+    group: Option<Arc<ClientGroup>>,
 }
 
 /// A process of the kernel. Its file is closed by whom this is dropped last, in that thread's own
@@ -144,6 +147,16 @@ impl ClientProcess {
         }
         state.owner = None;
         state.next_program.is_none()
+    }
+
+    /// Its limits, for itself and its copies.
+    pub(crate) fn group(&self) -> Option<Arc<ClientGroup>> {
+        self.state().group.clone()
+    }
+
+    /// The kernel's process has these limits.
+    pub(crate) fn set_group(&self, group: Option<Arc<ClientGroup>>) {
+        self.state().group = group;
     }
 
     /// Takes the task that waits.

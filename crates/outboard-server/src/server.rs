@@ -3,6 +3,7 @@
 
 use crate::client_root::ClientRoot;
 use crate::connection;
+use crate::groups::ClientGroups;
 use crate::keeper::{Keeper, Watcher};
 use crate::limits::ClientLimits;
 use crate::peer::ClientPeer;
@@ -64,6 +65,7 @@ impl ClientServer {
         let System::Kernel(instance) = kernel.system() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
+        let groups = ClientGroups::start(kernel, &limits)?;
         let (keeper, watcher) = Keeper::start(kernel.system())?;
         let shared = Shared {
             kernel: kernel.clone(),
@@ -71,6 +73,7 @@ impl ClientServer {
             limits,
             root: ClientRoot::new(root)?,
             keeper,
+            groups,
             connections: AtomicU64::new(0),
         };
         Ok(Self {

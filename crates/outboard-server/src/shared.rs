@@ -2,6 +2,7 @@
 //! All that threads of a server share.
 
 use crate::client_root::ClientRoot;
+use crate::groups::ClientGroups;
 use crate::keeper::Keeper;
 use crate::limits::ClientLimits;
 use outboard::{Instance, Kernel};
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) limits: ClientLimits,
     pub(crate) root: ClientRoot,
     pub(crate) keeper: Arc<Keeper>,
+    pub(crate) groups: Arc<ClientGroups>,
     pub(crate) connections: AtomicU64,
 }
 

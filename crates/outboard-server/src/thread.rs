@@ -244,6 +244,7 @@ impl ClientThread {
         let NewTask { seen, number } = self.instance.copy_task(libc::SIGCHLD as u64)?;
         let user = self.process.user;
         let copy = self.shared.keeper.add(number, user, number)?;
+        copy.set_group(self.process.group());
         self.issue(ticket, &copy, Waits::Copy, offset)?;
         Ok(seen.into())
     }

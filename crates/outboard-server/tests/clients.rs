@@ -108,8 +108,10 @@ fn the_end_of_a_connection_is_the_end_of_its_process() {
         watcher.numbers(SYS_kill, [number, 0, 0]) == -3
     });
     assert!(blocked.join().unwrap() < 0);
-    let rows = server().clients();
-    assert!(rows.iter().all(|row| row.process != number as i32));
+    eventually("it is no client any more", || {
+        let rows = server().clients();
+        rows.iter().all(|row| row.process != number as i32)
+    });
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod array;
 mod capacity;
 mod command;
 mod contents;
+mod control_group;
 mod device;
 mod device_mapper;
 mod directory;
@@ -40,6 +41,7 @@ pub mod walk;
 
 pub use command::{Command, ProgramUser, RunningProgram};
 pub use contents::{Files, WalkEntry};
+pub use control_group::ControlGroup;
 pub use device::{BlockDevice, DeviceSource};
 pub use device_mapper::Target;
 pub use directory::{DirEntry, ReadDir};

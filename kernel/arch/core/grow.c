@@ -30,6 +30,7 @@
 #include <linux/wait.h>
 #include <linux/writeback.h>
 #include <asm/host.h>
+#include "adopt.h"
 #include "dma.h"
 #include "machine.h"
 #include "memory.h"
@@ -320,12 +321,16 @@ static void ob_group_limit_report(const struct mem_cgroup *group)
 
 /*
  * A control group has reached its own limit, which more memory for the kernel would not raise. Only
- * programs of the group are killed.
+ * programs of the group are killed. The call of a client fails instead (ENOMEM): its process has no
+ * memory of its own that its end would free.
  */
 static bool ob_kill_for_group(struct oom_control *control)
 {
-	bool again = __real_out_of_memory(control);
+	bool again;
 
+	if (ob_is_of_process(current))
+		return false;
+	again = __real_out_of_memory(control);
 	if (control->chosen && control->chosen != OB_VICTIM_ENDS)
 		ob_group_limit_report(control->memcg);
 	return again;

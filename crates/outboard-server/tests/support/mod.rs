@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The user of the host whom clients have.
 pub const USER: u32 = 1234;
+/// Most bytes of the kernel's memory for a client with its copies.
+pub const MEMORY: u64 = 32 << 20;
 /// The place in a slot that the tests use.
 pub const PLACE: u64 = 64;
 
@@ -32,6 +34,8 @@ pub fn server() -> &'static Arc<ClientServer> {
             threads: 20,
             clients: 2000,
             files: 64,
+            memory: Some(MEMORY),
+            tasks: 200,
             attach: Duration::from_secs(1),
             ..ClientLimits::default()
         };
@@ -231,9 +235,14 @@ impl Client {
 
     /// A system call of at most three arguments, which are numbers and places.
     pub fn numbers(&mut self, number: i64, a: [u64; 3]) -> i64 {
+        self.four(number, [a[0], a[1], a[2], 0])
+    }
+
+    /// The same with four arguments.
+    pub fn four(&mut self, number: i64, a: [u64; 4]) -> i64 {
         let call = CallRequest {
             number: number as u64,
-            arguments: [a[0], a[1], a[2], 0, 0, 0],
+            arguments: [a[0], a[1], a[2], a[3], 0, 0],
         };
         let alive = Alive(Arc::clone(&self.socket));
         self.slot.call(CALL, &call, &alive).unwrap_or(-107)

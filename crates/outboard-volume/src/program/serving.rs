@@ -49,6 +49,8 @@ pub struct ServerRequest {
     pub write: bool,
     /// Further volumes.
     pub volumes: Vec<VolumePlace>,
+    /// Most bytes of the kernel's memory for a client; `None`: the usual part.
+    pub client_memory: Option<u64>,
 }
 
 impl Session {
@@ -67,7 +69,11 @@ impl Session {
         let places = self.show_volumes(&ready.run, &request.volumes, &volumes)?;
         let problems = ProgramEnds::new(self.log().0);
         let interrupt = self.catch_interrupts();
-        let server = Server::start(&ready.run, ends)?;
+        let limits = ClientLimits {
+            memory: request.client_memory,
+            ..ClientLimits::default()
+        };
+        let server = Server::start(&ready.run, ends, limits)?;
         new_overlay.iter().for_each(NewOverlay::keep);
         server.attend(problems, gates, &interrupt);
         server.end();
@@ -122,10 +128,9 @@ struct Server {
 }
 
 impl Server {
-    fn start(run: &Arc<ProgramRun>, ends: ServerEnds) -> Result<Self> {
+    fn start(run: &Arc<ProgramRun>, ends: ServerEnds, limits: ClientLimits) -> Result<Self> {
         let failed = |error| Error::failed("cannot serve connections", &error);
         let (end, asked) = channel();
-        let limits = ClientLimits::default();
         let clients = ClientServer::start_in(&run.kernel, run.root().as_ref(), limits);
         let clients = clients.map_err(failed)?;
         let children = Arc::new(Children::new(run.kernel.system()));

@@ -27,6 +27,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use keeper::KeptServer;
 use outboard::ListeningSocket;
+use outboard_error::size::parse_size;
 use outboard_error::{Error, Result};
 use outboard_protocol::frames::RunAnswer;
 use outboard_sandbox::HostAccess;
@@ -71,6 +72,10 @@ pub struct ServerArgs {
     /// USER:GROUP [default: 65534]; may be repeated
     #[arg(long, value_name = "USER[=INSIDE]", value_parser = parse_allow)]
     pub allow: Vec<AllowedUser>,
+    /// Most memory of the kernel for a client of the library, with its copies [default: a quarter
+    /// of the kernel's]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub client_memory: Option<u64>,
     /// Leave the server running in the background; the command ends when the server can be used
     #[arg(long)]
     pub daemon: bool,
@@ -184,6 +189,7 @@ pub fn run(options: &ServerArgs, session: &mut Session) -> Result<()> {
         command: command(options, of_image.unwrap_or_default()),
         write: options.root.writes(),
         volumes: options.mount.clone(),
+        client_memory: options.client_memory,
     };
     session.serve(request)
 }
