@@ -37,8 +37,6 @@ OTHER_SIZES = {
     ("pipe", 0): "two of them",
     ("pipe2", 0): "two of them",
     ("socketpair", 3): "two of them",
-    ("capset", 1): "two of them, of version 3",
-    ("capget", 1): "two of them, of version 3",
 }
 # The kernel's own headers for programs, but for those of the processor.
 UAPI = os.path.join(KERNEL_SOURCE, "include", "uapi")

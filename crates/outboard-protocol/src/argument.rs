@@ -36,6 +36,18 @@ pub enum Size {
         /// The index of the argument.
         argument: usize,
     },
+    /// `bytes` if the first four bytes of what another argument leads to are one of `versions`;
+    /// else `other`.
+    ByVersion {
+        /// The index of the argument.
+        argument: usize,
+        /// The numbers.
+        versions: [u32; 2],
+        /// How many bytes they have.
+        bytes: u32,
+        /// How many the others have.
+        other: u32,
+    },
     /// As many bytes as the first four of the structure say, and `more`; `most` in all.
     Leading {
         /// Bytes that the structure does not count.
@@ -43,6 +55,19 @@ pub enum Size {
         /// The limit.
         most: u32,
     },
+}
+
+impl Size {
+    /// The length of a structure whose [`Size::ByVersion`] this is; 0 of others.
+    pub fn of_version(self, version: u32) -> u32 {
+        match self {
+            Self::ByVersion {
+                versions, bytes, ..
+            } if versions.contains(&version) => bytes,
+            Self::ByVersion { other, .. } => other,
+            _ => 0,
+        }
+    }
 }
 
 /// An argument.

@@ -164,6 +164,13 @@ impl<D: Data> Check<'_, D> {
                 .and_then(|items| items.checked_add(before.into())),
             Size::Bits { argument } => self.count(argument).div_ceil(64).checked_mul(8),
             Size::Pointed { .. } => Some(self.checked.length.into()),
+            Size::ByVersion { argument, .. } => {
+                let version = match self.given[argument] {
+                    0 => 0,
+                    offset => self.number_at(offset)?,
+                };
+                Some(size.of_version(version).into())
+            }
             Size::Leading { more, most } => {
                 let own = u64::from(self.number_at(offset)?);
                 Some((own + u64::from(more)).min(most.into()))

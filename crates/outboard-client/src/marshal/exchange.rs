@@ -294,6 +294,7 @@ impl<M: ProgramMemory, C: Carrier> Exchange<'_, M, C> {
         let length = match size {
             Size::Fixed(bytes) => bytes.into(),
             Size::Bits { argument } => self.call.given[argument].div_ceil(64) * 8,
+            Size::ByVersion { argument, .. } => self.by_version(argument, size),
             Size::Leading { more, most } => self.leading(index, more, most),
             Size::Pointed { argument } => return self.pointed(index, argument),
             Size::Count {
@@ -307,6 +308,15 @@ impl<M: ProgramMemory, C: Carrier> Exchange<'_, M, C> {
             return Ok(());
         }
         self.bytes(index, length)
+    }
+
+    /// The length of a structure whose version is in the header of another argument.
+    fn by_version(&self, argument: usize, size: Size) -> u64 {
+        let version = match self.call.given[argument] {
+            0 => 0,
+            address => word(self.memory.bytes(address, 4), 0),
+        };
+        size.of_version(version).into()
     }
 
     /// The length of a structure that begins with its size.

@@ -11,6 +11,14 @@ const INT: Argument = from(bytes(4));
 const LIMIT: u32 = 16;
 /// `struct rusage`.
 const USAGE: Argument = from(bytes(144));
+/// `struct __user_cap_data_struct`, one or two of them.
+/// Linux: include/uapi/linux/capability.h. The version is the first word of the header.
+const CAPABILITIES: Size = Size::ByVersion {
+    argument: 0,
+    versions: [0x2007_1026, 0x2008_0522],
+    bytes: 24,
+    other: 12,
+};
 /// `struct sched_attr`, of this and later versions.
 const SCHEDULING: Size = Size::Leading {
     more: 0,
@@ -52,8 +60,8 @@ pub(super) const CALLS: &[SystemCall] = &[
     call(122, "setfsuid", &[N]),
     call(123, "setfsgid", &[N]),
     call(124, "getsid", &[N]),
-    call(125, "capget", &[both(bytes(8)), from(bytes(24))]),
-    call(126, "capset", &[both(bytes(8)), to(bytes(24))]),
+    call(125, "capget", &[both(bytes(8)), from(CAPABILITIES)]),
+    call(126, "capset", &[both(bytes(8)), to(CAPABILITIES)]),
     call(135, "personality", &[N]),
     call(140, "getpriority", &[N, N]),
     call(141, "setpriority", &[N, N, N]),
