@@ -74,6 +74,20 @@ fn file_of(url: &mut ServerUrl) -> &mut PathBuf {
     }
 }
 
+/// Reads a URL of [`ServerPlace::session`]. The path is its last part, and may have commas.
+fn parse_place(url: &[u8]) -> Result<ServerPlace, ClientError> {
+    let equals = url.iter().position(|&byte| byte == b'=');
+    let of_network = equals.filter(|_| !url.starts_with(b"unix:"));
+    let Some(equals) = of_network.filter(|&equals| equals + 1 < url.len()) else {
+        return ServerPlace::parse(OsStr::from_bytes(url));
+    };
+    let (begin, path) = url.split_at(equals + 1);
+    let any = [begin, b"/"].concat();
+    let mut place = ServerPlace::parse(OsStr::from_bytes(&any))?;
+    *file_of(&mut place.url) = OsStr::from_bytes(path).into();
+    Ok(place)
+}
+
 /// Reads the value of [`SESSION_VARIABLE`].
 fn parse_session(value: &OsStr) -> Result<(ServerPlace, Ticket), ClientError> {
     let wrong = || {
@@ -87,7 +101,7 @@ fn parse_session(value: &OsStr) -> Result<(ServerPlace, Ticket), ClientError> {
         .ok_or_else(wrong)?;
     let ticket = std::str::from_utf8(&bytes[..space]).map_err(|_| wrong())?;
     let ticket = ticket.parse().map_err(|_| wrong())?;
-    let place = ServerPlace::parse(OsStr::from_bytes(&bytes[space + 1..]))?;
+    let place = parse_place(&bytes[space + 1..])?;
     Ok((place, ticket))
 }
 
@@ -125,9 +139,13 @@ mod tests {
     fn a_session_leads_over_the_network() {
         let ticket: Ticket = TICKET.parse().unwrap();
         for url in ["tcp:[::1]:5,token=/a b/c", "tls:host:7,certificates=/d"] {
-            let place = ServerPlace::parse(OsStr::new(url)).unwrap();
+            let mut place = ServerPlace::parse(OsStr::new(url)).unwrap();
             let session = place.session(ticket);
             assert_eq!(session, OsString::from(format!("{TICKET} {url}")));
+            assert_eq!(parse_session(&session).unwrap(), (place.clone(), ticket));
+            // As of a relative path, in such a directory.
+            *file_of(&mut place.url) = "/a,user=1/b=c,d".into();
+            let session = place.session(ticket);
             assert_eq!(parse_session(&session).unwrap(), (place, ticket));
         }
     }
