@@ -20,7 +20,7 @@ extern struct ob_space ob_local_space;
 int ob_space_make(struct mm_struct *mm);
 void ob_space_show(struct mm_struct *mm, unsigned long address, pte_t *p, unsigned int count);
 void ob_space_show_begin(unsigned long address);
-bool ob_space_show_what_is_there(struct mm_struct *mm, unsigned long address, bool write);
+bool ob_space_show_what_is_there(struct vm_area_struct *vma, unsigned long address, bool write);
 void ob_space_show_end(struct mm_struct *mm);
 void ob_space_hide(struct mm_struct *mm, unsigned long start, unsigned long end);
 

@@ -21,7 +21,7 @@
 #define OB_TRAP_KEY 32
 
 /* The most pages that a program gets with one fault. */
-#define OB_NEW_PAGES_MOST 16
+#define OB_NEW_PAGES_MOST 32
 
 /* Of so much of a file a program gets all cached pages with one fault. */
 #define OB_CACHED_BYTES (256UL << 10)
@@ -52,14 +52,87 @@ static enum ob_fault_outcome ob_area_outcome(const struct vm_area_struct *vma, u
 	return vma->vm_flags & VM_IO ? OB_FAULT_NO_DATA : OB_FAULT_DONE;
 }
 
-/* How many pages in a row, which end at `address`, the program has touched. */
-static unsigned int ob_touched_before(struct vm_area_struct *vma, unsigned long address)
+/* Whether the page cache has that page of the mapping's file, so that nobody waits for a disk. */
+static bool ob_is_cached(struct vm_area_struct *vma, unsigned long address)
+{
+	struct folio *folio = filemap_get_folio(vma->vm_file->f_mapping,
+						linear_page_index(vma, address));
+	bool is_cached;
+
+	if (IS_ERR(folio))
+		return false;
+	is_cached = folio_test_uptodate(folio);
+	folio_put(folio);
+	return is_cached;
+}
+
+/* Whether the area has pages of its own for what the program writes to its file's data. */
+static bool ob_is_data_of_file(const struct vm_area_struct *vma)
+{
+	return vma->vm_file && !(vma->vm_flags & VM_SHARED) && vma->vm_flags & VM_WRITE;
+}
+
+/*
+ * Whether the area has data of a program or library: the area before has more of the file. Until a
+ * program writes to a private page, it follows the file: pages of a file that others may write to
+ * now must not be copied early.
+ */
+static bool ob_is_program_data(const struct vm_area_struct *vma)
+{
+	const struct vm_area_struct *before = find_vma(vma->vm_mm, vma->vm_start - 1);
+
+	return ob_is_data_of_file(vma) &&
+	       before->vm_end == vma->vm_start && before->vm_file == vma->vm_file &&
+	       !inode_is_open_for_write(file_inode(vma->vm_file));
+}
+
+/* Whether the area is small, and has data of a program or library, or the zeroes behind these. */
+static bool ob_is_small_data(struct vm_area_struct *vma)
+{
+	const struct vm_area_struct *before = find_vma(vma->vm_mm, vma->vm_start - 1);
+
+	if (vma_pages(vma) > OB_DATA_PAGES_MOST ||
+	    vma->vm_flags & (VM_LOCKED | VM_LOCKONFAULT | VM_SHARED))
+		return false;
+	if (vma_is_anonymous(vma))
+		return before->vm_end == vma->vm_start && ob_is_data_of_file(before);
+	return ob_is_program_data(vma);
+}
+
+/* Whether the page is the file's, or none yet, and nobody waits for a disk to get it. */
+static bool ob_is_first_write(struct vm_area_struct *vma, unsigned long address)
+{
+	const pte_t entry = ob_user_entry(vma->vm_mm, address);
+
+	if (pte_none(entry))
+		return vma_is_anonymous(vma) || ob_is_cached(vma, address);
+	return pte_present(entry) && !PageAnon(pte_page(entry));
+}
+
+/* Whether the program has not written to the page, and may get it as its own early. */
+static bool ob_is_unwritten(struct vm_area_struct *vma, unsigned long address)
+{
+	return vma_is_anonymous(vma) ? ob_user_is_untouched(vma->vm_mm, address) :
+		ob_is_first_write(vma, address);
+}
+
+/* Whether the program has touched the page of anonymous memory, or has its own copy of a file's. */
+static bool ob_is_written(struct vm_area_struct *vma, unsigned long address)
+{
+	const pte_t entry = ob_user_entry(vma->vm_mm, address);
+
+	if (vma_is_anonymous(vma))
+		return !ob_user_is_untouched(vma->vm_mm, address);
+	return pte_present(entry) && PageAnon(pte_page(entry));
+}
+
+/* How many pages in a row, which end at `address`, the program has written to. */
+static unsigned int ob_written_before(struct vm_area_struct *vma, unsigned long address)
 {
 	unsigned int most = min((address - vma->vm_start) / PAGE_SIZE, OB_NEW_PAGES_MOST);
 	unsigned int count = 0;
 
-	while (count < most &&
-	       !ob_user_is_untouched(vma->vm_mm, address - (count + 1) * PAGE_SIZE))
+	while (count < most && ob_is_written(vma, address - (count + 1) * PAGE_SIZE))
 		count++;
 	return count;
 }
@@ -67,7 +140,7 @@ static unsigned int ob_touched_before(struct vm_area_struct *vma, unsigned long 
 /*
  * How many pages the program gets at `address`. It writes to one page after the other if its fault
  * before has brought those that end there, or, as it may do this in several places in turn, if it
- * has touched them. Then it gets twice as many, of memory that nobody has touched. They are in one
+ * has written to them. Then it gets twice as many that it has not written to. They are in one
  * table of pages. The mm is locked.
  */
 static unsigned int ob_new_pages(struct vm_area_struct *vma, unsigned long address)
@@ -76,13 +149,12 @@ static unsigned int ob_new_pages(struct vm_area_struct *vma, unsigned long addre
 	unsigned long end = min(vma->vm_end, ALIGN(address + 1, PMD_SIZE));
 	unsigned int before, most = 1, count = 0;
 
-	if (vma_is_anonymous(vma)) {
+	if (vma_is_anonymous(vma) || ob_is_program_data(vma)) {
 		before = thread->shown_end == address ? thread->new_pages :
-			ob_touched_before(vma, address);
+			ob_written_before(vma, address);
 		most = min3(2 * before, OB_NEW_PAGES_MOST, (end - address) / PAGE_SIZE);
 	}
-	while (most > 1 && count < most &&
-	       ob_user_is_untouched(vma->vm_mm, address + count * PAGE_SIZE))
+	while (most > 1 && count < most && ob_is_unwritten(vma, address + count * PAGE_SIZE))
 		count++;
 	count = max(count, 1);
 	thread->shown_end = address + count * PAGE_SIZE;
@@ -131,20 +203,6 @@ struct folio *ob_alloc_zeroed_folio(struct vm_area_struct *vma, unsigned long ad
 	return folio;
 }
 
-/* Whether the page cache has that page of the mapping's file, so that nobody waits for a disk. */
-static bool ob_is_cached(struct vm_area_struct *vma, unsigned long address)
-{
-	struct folio *folio = filemap_get_folio(vma->vm_file->f_mapping,
-						linear_page_index(vma, address));
-	bool is_cached;
-
-	if (IS_ERR(folio))
-		return false;
-	is_cached = folio_test_uptodate(folio);
-	folio_put(folio);
-	return is_cached;
-}
-
 /* Brings the cached pages up to `end`, which Linux brings at a time. */
 static vm_fault_t ob_bring_near(struct vm_area_struct *vma, unsigned long address,
 				unsigned long end)
@@ -152,40 +210,6 @@ static vm_fault_t ob_bring_near(struct vm_area_struct *vma, unsigned long addres
 	while (address < end && !ob_is_cached(vma, address))
 		address += PAGE_SIZE;
 	return address < end ? handle_mm_fault(vma, address, 0, NULL) : 0;
-}
-
-/* Whether the area has pages of its own for what the program writes to its file's data. */
-static bool ob_is_data_of_file(const struct vm_area_struct *vma)
-{
-	return vma->vm_file && !(vma->vm_flags & VM_SHARED) && vma->vm_flags & VM_WRITE;
-}
-
-/*
- * Whether the area is small, and has the data of a program or library: those of the file, of which
- * the area before has more, or the zeroes behind these. Until a program writes to a private page,
- * it follows the file: pages of a file that others may write to now must not be copied early.
- */
-static bool ob_is_small_data(struct vm_area_struct *vma)
-{
-	const struct vm_area_struct *before = find_vma(vma->vm_mm, vma->vm_start - 1);
-
-	if (vma_pages(vma) > OB_DATA_PAGES_MOST || before->vm_end != vma->vm_start ||
-	    vma->vm_flags & (VM_LOCKED | VM_LOCKONFAULT | VM_SHARED))
-		return false;
-	if (vma_is_anonymous(vma))
-		return ob_is_data_of_file(before);
-	return ob_is_data_of_file(vma) && before->vm_file == vma->vm_file &&
-	       !inode_is_open_for_write(file_inode(vma->vm_file));
-}
-
-/* Whether the page is the file's, or none yet, and nobody waits for a disk to get it. */
-static bool ob_is_first_write(struct vm_area_struct *vma, unsigned long address)
-{
-	const pte_t entry = ob_user_entry(vma->vm_mm, address);
-
-	if (pte_none(entry))
-		return vma_is_anonymous(vma) || ob_is_cached(vma, address);
-	return pte_present(entry) && !PageAnon(pte_page(entry));
 }
 
 /*
@@ -260,7 +284,7 @@ static vm_fault_t ob_bring_pages(struct vm_area_struct *vma, unsigned long addre
 		ob_new_pages(vma, address & PAGE_MASK) : 1;
 	vm_fault_t outcome, further = 0;
 
-	ob_block_begin(is_data ? vma_pages(vma) : count);
+	ob_block_begin(is_data ? vma_pages(vma) : vma_is_anonymous(vma) ? count : 1);
 	outcome = handle_mm_fault(vma, address, flags, NULL);
 	if (is_data && !(outcome & OB_FAULT_ENDED))
 		ob_bring_data(vma);
@@ -309,7 +333,7 @@ static enum ob_fault_outcome ob_handle_fault(struct mm_struct *mm, unsigned long
 			mmap_read_unlock(mm);
 			return refused;
 		}
-		if (ob_space_show_what_is_there(mm, address, flags & FAULT_FLAG_WRITE))
+		if (ob_space_show_what_is_there(vma, address, flags & FAULT_FLAG_WRITE))
 			break;
 		outcome = ob_bring_pages(vma, address, flags);
 		if (ob_fault_gave_up(outcome, flags))

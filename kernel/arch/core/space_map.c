@@ -95,49 +95,57 @@ static bool ob_is_there(pte_t entry, bool write)
 	return ob_is_user_visible(pte_mkyoung(entry), write);
 }
 
-/* Whether the pages of neighbouring entries are shown by one call of the host. */
-static bool ob_is_one_run(pte_t entry, pte_t next)
+/* Whether neighbours are shown together: by one call of the host, or `all` in any case. */
+static bool ob_are_together(pte_t entry, pte_t next, bool all)
 {
-	return ob_is_there(entry, false) && ob_is_there(next, false) &&
-	       ob_entry_physical(entry) + PAGE_SIZE == ob_entry_physical(next) &&
-	       ob_user_protection(entry) == ob_user_protection(next);
+	if (!ob_is_there(entry, false) || !ob_is_there(next, false))
+		return false;
+	return all || (ob_entry_physical(entry) + PAGE_SIZE == ob_entry_physical(next) &&
+		       ob_user_protection(entry) == ob_user_protection(next));
 }
 
 /*
- * Makes the entries of the page and of those beside it which are in one run with it young. They are
- * shown when the fault ends. The caller has locked the table.
+ * Makes the entries of the page and of those beside it young: those that are in one run with it, or
+ * `all` that are there. They are shown when the fault ends. The caller has locked the table.
  */
-static void ob_show_run_later(struct mm_struct *mm, unsigned long address, pte_t *p)
+static void ob_show_beside_later(struct vm_area_struct *vma, unsigned long address, pte_t *p,
+				 bool all)
 {
 	struct thread_struct *thread = &current->thread;
-	const unsigned long least = ALIGN_DOWN(address, OB_BESIDE_BYTES);
-	const unsigned long most = least + OB_BESIDE_BYTES;
+	const unsigned long block = ALIGN_DOWN(address, OB_BESIDE_BYTES);
+	const unsigned long least = all ? max(block, vma->vm_start) : block;
+	const unsigned long most = all ? min(block + OB_BESIDE_BYTES, vma->vm_end) :
+		block + OB_BESIDE_BYTES;
 	unsigned long end = address + PAGE_SIZE;
 	pte_t *last = p;
 
-	for (; end < most && ob_is_one_run(ptep_get(last), ptep_get(last + 1)); last++)
+	for (; end < most && ob_are_together(ptep_get(last), ptep_get(last + 1), all); last++)
 		end += PAGE_SIZE;
-	for (; address > least && ob_is_one_run(ptep_get(p - 1), ptep_get(p)); p--)
+	for (; address > least && ob_are_together(ptep_get(p - 1), ptep_get(p), all); p--)
 		address -= PAGE_SIZE;
 	thread->show = min(thread->show, address);
 	thread->show_end = max(thread->show_end, end);
 	for (; address < end; address += PAGE_SIZE, p++)
-		set_pte_at(mm, address, p, pte_mkyoung(ptep_get(p)));
+		set_pte_at(vma->vm_mm, address, p, pte_mkyoung(ptep_get(p)));
 }
 
 /*
  * If the table allows the access, only the space lacks the page: it is new after a fork(), or the
  * page had other rights. So it may lack those beside the page, too. Makes entries young, as Linux
  * does with pages near a fault, and has them shown with the page. The mm is locked.
+ *
+ * A linker writes to data of a library page by page, and then takes the right to write away: those
+ * pages are the program's own, not neighbours in RAM, and most of them are read.
  */
-bool ob_space_show_what_is_there(struct mm_struct *mm, unsigned long address, bool write)
+bool ob_space_show_what_is_there(struct vm_area_struct *vma, unsigned long address, bool write)
 {
+	const bool all = vma->vm_file && vma->anon_vma && !(vma->vm_flags & (VM_WRITE | VM_EXEC));
 	spinlock_t *lock;
-	pte_t *p = ob_user_entry_lock(mm, address, &lock);
+	pte_t *p = ob_user_entry_lock(vma->vm_mm, address, &lock);
 	bool is_there = p && ob_is_there(ptep_get(p), write);
 
 	if (is_there)
-		ob_show_run_later(mm, address & PAGE_MASK, p);
+		ob_show_beside_later(vma, address & PAGE_MASK, p, all);
 	if (p)
 		pte_unmap_unlock(p, lock);
 	return is_there;
