@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ enum {
 	THREADS = 100,
 	CALLS = 200,
 	LARGE = 3 * 1024 * 1024 + 17,
+	EARLY = 31,
 };
 
 /* One that the kernel has, and the host has not. */
@@ -305,6 +307,64 @@ static void test_credentials(void)
 	CHECK(ob_sys_getuid() == 0);
 }
 
+/* Version 1 of the header has a third of the data. What is behind it stays. */
+static void test_capabilities(void)
+{
+	struct { uint32_t version; int pid; } header = { 0x19980330, 0 };
+	struct { uint32_t sets[3], behind[3]; } first;
+	uint32_t third[6];
+
+	memset(&first, 0x5a, sizeof(first));
+	CHECK(ob_client_syscall(125, &header, &first) == 0);
+	CHECK(first.sets[0] != 0x5a5a5a5a && first.behind[0] == 0x5a5a5a5a);
+	CHECK(ob_client_syscall(126, &header, &first) == 0);
+	header.version = 0x20080522;
+	memset(third, 0x5a, sizeof(third));
+	CHECK(ob_client_syscall(125, &header, third) == 0);
+	CHECK(third[0] == first.sets[0] && third[5] != 0x5a5a5a5a);
+	/* The kernel says which versions it has. */
+	header.version = 0;
+	CHECK(ob_client_syscall(125, &header, NULL) == 0 && header.version == 0x20080522);
+}
+
+static bool dies_early;
+
+static void die_early(void)
+{
+	if (dies_early)
+		_exit(3);
+}
+
+/*
+ * Children that end before they attach. Each would hold its parent for 10 s, and all of them longer
+ * than the test may take.
+ */
+static void test_early(void)
+{
+	struct timespec moment = { 0, 500000000 };
+	int child, status;
+	pid_t host;
+
+	CHECK(pthread_atfork(NULL, NULL, die_early) == 0);
+	dies_early = true;
+	for (int i = 0; i < EARLY; i++) {
+		child = ob_client_fork(&host);
+		CHECK(child > 0);
+		if (i % 2)
+			CHECK(waitpid(host, &status, 0) == host && WEXITSTATUS(status) == 3);
+		CHECK(ob_sys_wait4(child, &status, 0, NULL) == child);
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	}
+	/* One that lives is no such child. */
+	dies_early = false;
+	child = ob_client_fork(&host);
+	CHECK(child >= 0);
+	if (!child)
+		exit(ob_sys_nanosleep(&moment, NULL) == 0 ? 4 : 5);
+	CHECK(ob_sys_wait4(child, &status, 0, NULL) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+}
+
 static void nothing(int signal)
 {
 	(void)signal;
@@ -505,6 +565,8 @@ static const struct test tests[] = {
 	{ "fork", test_fork },
 	{ "kill", test_kill },
 	{ "credentials", test_credentials },
+	{ "capabilities", test_capabilities },
+	{ "early", test_early },
 	{ "signals", test_signals },
 	{ "connections", test_connections },
 	{ "reconnect", test_reconnect },

@@ -30,6 +30,11 @@ READ, WRITE, OPEN, CLOSE, LSEEK, PAUSE, GETPID, MKDIR, MOUNT = 0, 1, 2, 3, 8, 34
 GETTID, GETDENTS64 = 186, 217
 
 
+def off(number: int) -> ctypes.c_long:
+    """A number as off_t, for functions of the C library."""
+    return ctypes.c_long(number)
+
+
 class Ended(Exception):
     """The server has closed the connection."""
 

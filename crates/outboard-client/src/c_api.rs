@@ -29,10 +29,17 @@ fn current() -> Option<&'static Client> {
     unsafe { CLIENT.load(Ordering::Acquire).as_ref() }
 }
 
-fn set_current(client: Client) -> &'static Client {
-    let client = Box::leak(Box::new(client));
-    CLIENT.store(client, Ordering::Release);
-    client
+fn set_current(client: Client) {
+    let mut client = client;
+    if let Some(old) = current() {
+        match old.take_over(client) {
+            Ok(()) => return,
+            Err(other) => client = other,
+        }
+        // Its connection was lost: descriptors and slots of it are of no use any more.
+        old.disconnect();
+    }
+    CLIENT.store(Box::leak(Box::new(client)), Ordering::Release);
 }
 
 /// Does the work of a function that returns an error number. No panic reaches the program.

@@ -227,6 +227,21 @@ impl Client {
         Err(CallEnd::Refused(libc::ENOTCONN))
     }
 
+    /// Takes the connection of a new client in the place of its own, which was lost. The error is
+    /// the new client: it has another server, or this one belongs to a parent.
+    pub(crate) fn take_over(&self, new: Self) -> Result<(), Self> {
+        let is_same = self.shared.place == new.shared.place;
+        let Some(mut state) = self.state().ok().filter(|_| is_same) else {
+            return Err(new);
+        };
+        let taken = new.state().map(|mut new| new.connection.take());
+        *state = ClientState {
+            connection: taken.unwrap_or_default(),
+            reconnect: Reconnect::default(),
+        };
+        Ok(())
+    }
+
     /// Ends the process of the kernel. Calls under way, and later ones, fail with `ENOTCONN`.
     pub fn disconnect(&self) {
         leave(self.shared.number);

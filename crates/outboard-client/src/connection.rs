@@ -16,6 +16,7 @@ use serde::Serialize;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A thread of the kernel, and the way by which it is asked for calls.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct ServerConnection {
     /// Held while an answer is waited for.
     asking: Mutex<()>,
     is_lost: AtomicBool,
+    /// Children that may not have attached yet.
+    copies: Mutex<Vec<Copy>>,
     /// How often the kernel has ended all threads but one, whose slots nobody serves then.
     execs: AtomicU32,
     slot_size: usize,
@@ -41,6 +44,29 @@ pub(crate) struct ServerConnection {
     /// The first thread, for the first that asks. Over a network, no thread makes its calls by this
     /// connection: while it waits for a reply, others ask for threads.
     first: Mutex<Option<Attachment>>,
+}
+
+/// A child that was made with a copy of the process.
+#[derive(Debug)]
+struct Copy {
+    host: libc::pid_t,
+    ticket: Ticket,
+    /// The ticket is good until then.
+    until: Instant,
+}
+
+/// How long a server waits for a copy.
+const ATTACH: Duration = Duration::from_secs(10);
+
+/// Whether a child has ended. The program can still wait for it, or has done so.
+fn has_ended(child: libc::pid_t) -> bool {
+    // SAFETY: all-zero is valid for the structure.
+    let mut status: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the structure outlives the call.
+    let found = unsafe { libc::waitid(libc::P_PID, child as libc::id_t, &mut status, flags) };
+    // SAFETY: waitid(2) sets the field: 0 if the child runs.
+    found != 0 || unsafe { status.si_pid() } != 0
 }
 
 /// The name that Linux shows for this process.
@@ -82,6 +108,7 @@ impl ServerConnection {
             writing: Mutex::default(),
             asking: Mutex::default(),
             is_lost: AtomicBool::new(false),
+            copies: Mutex::default(),
             execs: AtomicU32::new(0),
             slot_size: attached.size,
             process: attached.process,
@@ -114,7 +141,8 @@ impl ServerConnection {
                 attachment(thread, file, self.slot_size).map_err(of_io)
             }
             (ClientAnswer::Ticket { ticket }, _) if !self.place.has_slots() => {
-                let attached = attach_to(&self.place, Some(ticket), what)?;
+                let attached = attach_to(&self.place, Some(ticket), what);
+                let attached = attached.inspect_err(|error| self.lose_unless_refused(error))?;
                 let (thread, size) = (attached.thread, attached.size);
                 let way = CallWay::Frames(FrameThread::new(attached.socket, size));
                 Ok(Attachment { thread, way })
@@ -129,9 +157,42 @@ impl ServerConnection {
         }
     }
 
+    /// A server that has ended gives no answer at a further connection. The next one knows no
+    /// ticket of it.
+    fn lose_unless_refused(&self, error: &ClientError) {
+        if !error.is_final() || !self.socket.is_open() {
+            self.lose();
+        }
+    }
+
     /// A copy of this process, or its next program, does not come.
     pub(crate) fn cancel(&self, ticket: Ticket) {
         let _ = self.send(&ClientNote::Cancel { ticket });
+    }
+
+    /// A child of the host's attaches with this ticket.
+    pub(crate) fn expect_copy(&self, host: libc::pid_t, ticket: Ticket) {
+        let mut copies = lock(&self.copies);
+        copies.retain(|copy| copy.until > Instant::now());
+        copies.push(Copy {
+            host,
+            ticket,
+            until: Instant::now() + ATTACH,
+        });
+    }
+
+    /// A child that has ended before it attached does not come: a call may wait for its copy. The
+    /// server ignores a ticket that was used.
+    fn cancel_ended_copies(&self) {
+        let mut copies = lock(&self.copies);
+        copies.retain(|copy| copy.until > Instant::now());
+        copies.retain(|copy| {
+            let has_ended = has_ended(copy.host);
+            if has_ended {
+                self.cancel(copy.ticket);
+            }
+            !has_ended
+        });
     }
 
     /// Ends the process of the kernel: also the calls under way.
@@ -242,6 +303,7 @@ pub(crate) struct ServerPeer<'a> {
 
 impl Peer for ServerPeer<'_> {
     fn is_alive(&self) -> bool {
+        self.connection.cancel_ended_copies();
         !self.connection.is_lost() && self.connection.socket.is_open()
     }
 

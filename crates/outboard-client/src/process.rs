@@ -71,7 +71,10 @@ impl Client {
                 let client = Client::with(place, connection);
                 Ok(ForkSide::Child { client, error })
             }
-            host => Ok(ForkSide::Parent { process, host }),
+            host => {
+                self.expect_copy(host, ticket);
+                Ok(ForkSide::Parent { process, host })
+            }
         }
     }
 
@@ -123,6 +126,15 @@ impl Client {
             CallEnd::Refused(errno) => errno,
             CallEnd::Lost => libc::ENOTCONN,
         })
+    }
+
+    /// A child comes with this ticket.
+    fn expect_copy(&self, host: libc::pid_t, ticket: Ticket) {
+        // Without a connection there is nothing to wait for.
+        let _ = self.with_slot(|slot| {
+            slot.connection().expect_copy(host, ticket);
+            Ok(())
+        });
     }
 
     /// Nobody comes with this ticket.
