@@ -5,8 +5,8 @@
 //! finds the files by a path, unless it is root inside and mounts the hierarchy itself.
 
 use crate::kernel_files::{make_directory, make_home};
-use crate::{Fd, Kernel, System};
-use outboard_sys::libc;
+use crate::{Fd, Kernel};
+use outboard_sys::{default_memory, libc};
 use std::ffi::{CStr, CString};
 use std::io;
 
@@ -41,12 +41,18 @@ impl Kernel {
         Ok(ControlGroup { directory })
     }
 
-    /// Most bytes of memory that the kernel may use.
+    /// Most bytes of memory that the kernel may use; of a thread with another root than the
+    /// kernel's own, what it may use by default.
     pub fn memory_limit(&self) -> io::Result<u64> {
-        match self.system() {
-            System::Host => Err(io::ErrorKind::Unsupported.into()),
-            // The kernel's own tree may take a half: ob_size_root() of kernel/arch/core/init.c.
-            system => Ok(2 * system.statfs(c"/")?.size()),
+        let system = self.system();
+        if system.is_host() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let root = system.statfs(c"/")?;
+        // The kernel's own tree may take a half: ob_size_root() of kernel/arch/core/init.c.
+        match root.kind {
+            libc::TMPFS_MAGIC => Ok(2 * root.size()),
+            _ => Ok(default_memory()),
         }
     }
 }
