@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,6 +141,15 @@ static void serve_wrong(const char *url)
 	answer(0, "");
 }
 
+/* To a file system that is small, empty and cannot be written. */
+static int change_root(const char *path)
+{
+	if (ob_sys_mkdir(path, 0755) || ob_sys_mount("none", path, "tmpfs", MS_RDONLY, "size=64k") ||
+	    ob_sys_chroot(path))
+		return -errno;
+	return 0;
+}
+
 static void obey(const char *command, char *rest)
 {
 	if (!strcmp(command, "boot"))
@@ -152,6 +162,8 @@ static void obey(const char *command, char *rest)
 		serve_user(rest);
 	else if (!strcmp(command, "serve-wrong"))
 		serve_wrong(rest);
+	else if (!strcmp(command, "chroot"))
+		answer(change_root(rest), "");
 	else if (!strcmp(command, "end"))
 		ob_serve_end_on(current), answer(0, "");
 	else if (!strcmp(command, "use"))

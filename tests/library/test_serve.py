@@ -182,6 +182,22 @@ def test_places(served, short):
     served.finish()
 
 
+def test_a_program_that_has_changed_its_root(served, short):
+    """It serves the whole kernel, and clients begin at the kernel's first root."""
+    url = f"unix:{short}/k"
+    served.do("chroot /jail")
+    served.do(f"serve {url}")
+    with RemoteClient(f"{short}/k") as client:
+        assert client.open("/jail") >= 0 and client.open("/file", os.O_CREAT) >= 0
+        assert client.write(client.open("/file", os.O_WRONLY), bytes(100_000)) == 100_000
+        status = document(program.good("status", "--json", url))["server"]
+        assert status["memory"] > 1 << 20
+        (row,) = items(program.good("ps", "--json", "--on", url))
+        assert row["user"] == 0
+    served.do("end")
+    served.finish()
+
+
 def test_a_killed_program_leaves_its_socket(served, server_program, short):
     served.do(f"serve unix:{short}/k")
     served.process.kill()

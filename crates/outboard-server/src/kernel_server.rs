@@ -53,7 +53,8 @@ impl KernelServer {
     /// Prepares to serve a kernel. Nobody can connect before [`Self::listen`]. `Unsupported`: the
     /// kernel is the host's. Starts two threads. Those that serve handle no signals of the process.
     pub fn start(kernel: &Kernel, limits: ClientLimits) -> io::Result<Self> {
-        let clients = without_signals(|| ClientServer::start(kernel, limits))?;
+        let start = || ClientServer::start(kernel, limits);
+        let clients = without_signals(|| kernel.in_first_root(start))??;
         let service = KernelService::new(kernel, clients, NoPrograms);
         let shared = Arc::new(Shared {
             connections: Connections::new(service),

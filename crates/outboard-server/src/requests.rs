@@ -112,7 +112,8 @@ impl<P: ServerPrograms> KernelService<P> {
     fn send_processes(&self, mut socket: &UnixStream) -> io::Result<()> {
         let mut rows = self.programs.rows();
         let clients = self.clients.clients().into_iter();
-        rows.extend(clients.map(|row| self.client_row(row)));
+        let add = || rows.extend(clients.map(|row| self.client_row(row)));
+        self.kernel.in_first_root(add)?;
         for rows in rows.chunks(MOST_ROWS) {
             Frame::send(&mut socket, &RunAnswer::Processes(rows.to_vec()))?;
         }
@@ -156,7 +157,10 @@ impl<P: ServerPrograms> Service for KernelService<P> {
                 self.clients.serve(socket, &peer, &request);
                 Ok(())
             }
-            Request::Status => Frame::send(&mut &socket, &RunAnswer::Status(self.status())),
+            Request::Status => {
+                let status = self.kernel.in_first_root(|| self.status())?;
+                Frame::send(&mut &socket, &RunAnswer::Status(status))
+            }
             Request::Processes => self.send_processes(&socket),
             Request::Log | Request::Halt if !is_root => {
                 let reason = format!("user {} of the host is not root inside", peer.user);

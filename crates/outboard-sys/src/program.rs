@@ -67,6 +67,14 @@ impl System {
         self.unshare(libc::CLONE_FILES | libc::CLONE_FS)
     }
 
+    /// The calling thread of a kernel of this process, which ends soon, leaves the root that the
+    /// process may have chosen by chroot(2): its root is that of the mount namespace.
+    pub fn enter_first_root(&self) -> io::Result<()> {
+        let process = self.process_file(self.process()?)?;
+        self.unshare(libc::CLONE_FS)?;
+        self.enter_mounts(&process)
+    }
+
     /// Makes the directory at this path the working directory.
     pub fn change_directory(&self, path: &CStr) -> io::Result<()> {
         // SAFETY: the path is a NUL-terminated string that outlives the call.

@@ -308,6 +308,18 @@ impl Kernel {
         self.system().thread()
     }
 
+    /// Does work on a thread whose root is the kernel's first one, whatever the program has done by
+    /// chroot(2). Blocks until it is done.
+    #[doc(hidden)]
+    pub fn in_first_root<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        let enter_and_work = || self.system().enter_first_root().map(|()| work());
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, enter_and_work)?;
+            let panicked = |_| io::Error::other("a mistake: the thread has panicked");
+            thread.join().map_err(panicked)?
+        })
+    }
+
     /// The function runs whenever the kernel is about to halt, and still takes calls, on the thread
     /// that halts it, until the result is dropped. `EAGAIN`: this process has too many libraries
     /// that ask for such calls.
