@@ -144,8 +144,8 @@ static void serve_wrong(const char *url)
 /* To a file system that is small, empty and cannot be written. */
 static int change_root(const char *path)
 {
-	if (ob_sys_mkdir(path, 0755) || ob_sys_mount("none", path, "tmpfs", MS_RDONLY, "size=64k") ||
-	    ob_sys_chroot(path))
+	if (ob_sys_mkdir(path, 0755) ||
+	    ob_sys_mount("none", path, "tmpfs", MS_RDONLY, "size=64k") || ob_sys_chroot(path))
 		return -errno;
 	return 0;
 }
