@@ -25,6 +25,12 @@ const EXPIRED: &str = "it has expired";
 const TOO_EARLY: &str = "it is not valid yet: compare the clocks of both hosts";
 const OTHER_PURPOSE: &str = "it is made for the other side";
 
+/// Whether a further attempt would fail, too. A server that ends meanwhile refuses nothing.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    let of_tls: Option<&Error> = error.get_ref().and_then(|error| error.downcast_ref());
+    of_tls.is_some() || error.kind() == io::ErrorKind::TimedOut
+}
+
 impl OwnEnd {
     fn peer(&self) -> &'static str {
         match self.side {

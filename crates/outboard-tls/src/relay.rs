@@ -10,7 +10,7 @@
 //! has come from it goes to the other one, which gets some time for that, and then both end.
 
 use crate::dialed::Dialed;
-use crate::reason::{OwnEnd, TlsSide};
+use crate::reason::{is_refusal, OwnEnd, TlsSide};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use outboard_protocol::frames::{Frame, RunAnswer};
@@ -82,7 +82,8 @@ pub(crate) fn relay(tls: Connection, network: TcpStream, end: OwnEnd) -> io::Res
     start(move || {
         if let Err(error) = relay.run() {
             let reason = end.reason(&error);
-            if end.side == TlsSide::Client && !relay.has_delivered {
+            let is_unanswered = end.side == TlsSide::Client && !relay.has_delivered;
+            if is_unanswered && is_refusal(&error) {
                 relay.answer(&reason);
             }
             let _ = known.set(reason);
