@@ -103,6 +103,10 @@ BY_COMPONENT = {
     "ipvlan": Choice(
         "the hash secret of its tables of addresses", "nothing outside of the component reaches it"
     ),
+    "nfsd": Choice(
+        "the first numbers of clients, and the key of write verifiers",
+        "the time when a server starts goes along with both",
+    ),
     "sctp": Choice(
         "the secret that signs cookies of its control socket",
         "nothing outside of the component reaches it; other sockets choose their own",
