@@ -307,7 +307,7 @@ static void test_credentials(void)
 	CHECK(ob_sys_getuid() == 0);
 }
 
-/* Version 1 of the header has a third of the data. What is behind it stays. */
+/* Version 1 of the header has a third of the data. The call leaves the bytes behind it. */
 static void test_capabilities(void)
 {
 	struct { uint32_t version; int pid; } header = { 0x19980330, 0 };

@@ -61,18 +61,21 @@ fn refusal(path: &Path, request: &Request) -> String {
     }
 }
 
+/// Serves at a socket of the directory, by the default rules.
+fn listen(server: &KernelServer, directory: &TempDir, name: &str) {
+    server
+        .listen(url(directory, name), &PeerRules::default())
+        .unwrap();
+}
+
 #[test]
 fn an_end_ends_all() {
     let kernel = Kernel::builder().boot().unwrap();
     let directory = tempdir().unwrap();
     let path = directory.path().join("a");
     let server = start(&kernel);
-    server
-        .listen(url(&directory, "a"), &PeerRules::default())
-        .unwrap();
-    server
-        .listen(url(&directory, "b"), &PeerRules::default())
-        .unwrap();
+    listen(&server, &directory, "a");
+    listen(&server, &directory, "b");
     let client = attach(&path);
     // One that never says anything.
     let silent = UnixStream::connect(directory.path().join("b")).unwrap();
@@ -84,9 +87,7 @@ fn an_end_ends_all() {
     // The kernel goes on, and can be served again.
     assert!(kernel.check().is_ok());
     let again = start(&kernel);
-    again
-        .listen(url(&directory, "a"), &PeerRules::default())
-        .unwrap();
+    listen(&again, &directory, "a");
     drop(attach(&path));
 }
 
@@ -95,9 +96,7 @@ fn a_halt_ends_all() {
     let kernel = Kernel::builder().boot().unwrap();
     let directory = tempdir().unwrap();
     let server = start(&kernel);
-    server
-        .listen(url(&directory, "a"), &PeerRules::default())
-        .unwrap();
+    listen(&server, &directory, "a");
     let client = attach(&directory.path().join("a"));
     kernel.halt().unwrap();
     wait_for_end(&client);
@@ -113,9 +112,7 @@ fn requests_are_those_of_a_server() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("a");
     let server = start(&kernel);
-    server
-        .listen(url(&directory, "a"), &PeerRules::default())
-        .unwrap();
+    listen(&server, &directory, "a");
     let _client = attach(&path);
     match ask(&UnixStream::connect(&path).unwrap(), &Request::Status) {
         RunAnswer::Status(status) => {

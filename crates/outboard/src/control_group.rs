@@ -120,7 +120,7 @@ impl ControlGroup {
         let _ = self.write("memory.reclaim", &bytes.to_string());
     }
 
-    /// A process joins the group. What it has got before counts where it was.
+    /// A process joins the group. Its memory from before counts in the group that it leaves.
     pub fn add(&self, process: i32) -> io::Result<()> {
         self.write("cgroup.procs", &process.to_string())
     }
